@@ -154,6 +154,31 @@ bool sql_is_no_block(struct bytes text)
 	return true;
 }
 
+/* ---- relations ---- */
+
+#define IS_ONE(token, words) sql_token_is_one(token, words, sizeof(words) / sizeof((words)[0]))
+
+bool sql_defines_relations(struct bytes text)
+{
+	static const char *const verbs[] = { "create", "alter", "import" };
+	static const char *const kinds[] = { "table", "index", "sequence", "view" };
+	static const char *const adjectives[] = { "global",   "local",  "temp",        "temporary",
+		                                  "unlogged", "unique", "materialized" };
+	struct scanner scanner = { .rest = text };
+	struct token token = sql_token(&scanner);
+
+	for (; token.kind != TOKEN_END; token = sql_next_statement(&scanner, token)) {
+		if (!IS_ONE(&token, verbs))
+			continue;
+		do
+			token = sql_token(&scanner);
+		while (IS_ONE(&token, adjectives));
+		if (!IS_ONE(&token, kinds))
+			return false;
+	}
+	return is_certain(text);
+}
+
 /* ---- SET ---- */
 
 /*

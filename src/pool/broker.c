@@ -169,6 +169,7 @@ static void free_tally(struct tally *tally)
 {
 	struct broker *broker = tally->broker;
 
+	assert(!tally->catalog.under_way && !tally->catalog.asked_count);
 	HASH_DEL(broker->tallies, tally);
 	heap_done(&tally->queue);
 	buf_free(&tally->name);
@@ -179,7 +180,6 @@ static void free_tally(struct tally *tally)
 	outages_done(&tally->outages);
 	credentials_release(&tally->shown);
 	catalog_reading_release(&tally->catalog.reading);
-	buf_free(&tally->catalog.definitions);
 	free(tally->sizing);
 	free(tally);
 }
@@ -596,53 +596,77 @@ bool share_get_shown(struct share *share, const struct credentials **shown)
 
 /* ---- what the catalog of a database says ---- */
 
-/*
- * A reading says what there was when PostgreSQL was asked. What is committed until it is published
- * must be such that it would say the same, or it counts as old.
- */
-static void judge_definitions(struct catalog_news *news)
+static bool is_current(const struct catalog_news *news)
 {
-	const struct catalog_reading *reading = news->reading;
-
-	if (reading->ddl_count != atomic_load(&news->ddl_count))
-		return; /* the next one */
-	if (!buf_ok(&news->definitions) ||
-	    (news->definitions.count && !catalog_knows(reading, buf_bytes(&news->definitions))))
-		atomic_fetch_add(&news->ddl_count, 1);
-	buf_clear(&news->definitions);
+	return news->reading && news->reading->ddl_count == atomic_load(&news->ddl_count);
 }
 
-/* Programs repeat themselves. One look only: texts can be made that begin to match everywhere. */
-static bool has_texts(struct bytes kept, struct bytes texts)
+static bool is_relied_on(const struct catalog_news *news)
 {
-	const char *at = kept.count ? memmem(kept.at, kept.count, texts.at, texts.count) : NULL;
-
-	return at && (at == kept.at || !at[-1]);
+	return is_current(news) && !atomic_load(&news->uncertain_count);
 }
 
-bool share_add_definitions(struct share *share, struct bytes texts)
+static void count(struct catalog_news *news, struct definition *definition, bool is_under_way)
+{
+	unsigned int change = (unsigned int)is_under_way - definition->is_under_way;
+
+	definition->is_under_way = is_under_way;
+	news->under_way += change;
+	if (!news->reading || definition->known_by != news->reading->id)
+		atomic_fetch_add(&news->uncertain_count, change);
+}
+
+bool share_judge_definition(struct share *share, struct definition *definition, bool is_anything,
+                            bool is_over)
 {
 	struct catalog_news *news = &share->tally->catalog;
-	struct buf *kept = &news->definitions;
+	const struct buf *texts = &definition->texts;
+	bool was_counted = definition->is_under_way, was_relied_on, is_known, is_harmless, is_news;
 
 	LOCKED(&share->member->broker->lock);
-	kept->limit = CATALOG_SIZE_MAX;
-	if (atomic_load(&news->asked_count) && !has_texts(buf_bytes(kept), texts))
-		buf_add(kept, texts.at, texts.count);
-	return !news->reading || news->reading->ddl_count != atomic_load(&news->ddl_count) ||
-	       catalog_knows(news->reading, texts);
+	was_relied_on = is_relied_on(news);
+	is_known = !is_anything && news->reading && texts->count && buf_ok(texts) &&
+	           catalog_knows(news->reading, buf_bytes(texts));
+	is_harmless = is_known || (!is_anything && !is_current(news));
+	count(news, definition, false);
+	definition->known_by = is_known && !definition->is_unclear ? news->reading->id : 0;
+	count(news, definition, !is_over && (definition->may_commit || is_harmless));
+	/* Not over: it may have been committed since the next reading was asked for. */
+	is_news = !is_harmless && !definition->is_under_way && (is_over || was_counted);
+	if (is_over && !is_news && atomic_load(&news->asked_count)) {
+		news->has_ended = true;
+		news->is_doubted |= !is_known;
+	}
+	atomic_fetch_add(&news->ddl_count, is_news);
+	atomic_fetch_add(&news->version, is_news || is_relied_on(news) != was_relied_on);
+	return is_harmless;
 }
 
+/*
+ * A reading says what there was when PostgreSQL was asked. What has ended since then was judged by
+ * the one before: if this one says anything else, it counts as old.
+ */
 void share_put_reading(struct share *share, struct catalog_reading *reading)
 {
 	struct tally *tally = share->tally;
+	struct catalog_news *news = &tally->catalog;
+	const struct catalog_reading *before;
+	bool is_other;
 
 	LOCKED(&share->member->broker->lock);
-	catalog_reading_release(&tally->catalog.reading);
-	tally->catalog.reading = catalog_reading_hold(reading);
-	reading->id = ++share->member->broker->reading_id;
-	judge_definitions(&tally->catalog);
-	atomic_fetch_add_explicit(&tally->catalog.version, 1, memory_order_release);
+	before = news->reading;
+	is_other = !before || before->digest != reading->digest || before->state != reading->state;
+	reading->id = is_other ? ++share->member->broker->reading_id : before->id;
+	catalog_reading_release(&news->reading);
+	news->reading = catalog_reading_hold(reading);
+	if (is_other) /* each loop judges its own when it hears of this one */
+		atomic_store(&news->uncertain_count, news->under_way);
+	news->is_doubted |= is_other && news->has_ended;
+	if (is_current(news)) {
+		atomic_fetch_add(&news->ddl_count, news->is_doubted);
+		news->has_ended = news->is_doubted = false;
+	}
+	atomic_fetch_add_explicit(&news->version, 1, memory_order_release);
 	broker_post_others(tally, NULL); /* this loop may have other entries that lead there */
 }
 

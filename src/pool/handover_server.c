@@ -330,6 +330,8 @@ static void take_held(struct server *server, const struct server_source *source,
 		server_hold(server, HELD_LASTING);
 	if (was_trusted_more(server, source))
 		server_hold(server, HELD_UNKNOWN);
+	if (server_holds(server, HELD_DEFINITIONS)) /* without the texts that show it */
+		server_hold(server, HELD_DDL);
 	if (!record->is_lent)
 		server_held_after(server, HELD_LENT);
 }

@@ -2,8 +2,9 @@
 /*
  * When a server is asked about the catalog of its database, and what follows from the answer.
  *
- *   a definition is seen --> ddl_count, version --> every loop: it is not current
- *   a reading            --> reading,   version --> every loop: pool_catalog_hear()
+ *   a definition begins --> uncertain_count, version --> every loop: it is not relied on
+ *   a definition ends   --> ddl_count,       version --> every loop: it is not current
+ *   a reading           --> reading,         version --> every loop: pool_catalog_hear()
  *
  * Loops, and entries with the same hosts, port and dbname, have one tally for both. One server is
  * asked, on a connection that no client waits for, or that a client has just used without anything
@@ -49,16 +50,91 @@ static void set_due(struct database *database, usec_t at)
 		atomic_store(&news_of(database)->due_at, at);
 }
 
-/* The questions in progress are about the database where the entry led before. */
-static void forget_questions(const struct database *database)
+/* ---- definitions ---- */
+
+/* The server is not asked for a reading any more, or not for one of this database. */
+static void end_reading(struct server *server)
+{
+	if (server->catalog && server->catalog->is_counted)
+		atomic_fetch_sub(&news_of(server->pool->database)->asked_count, 1);
+	if (server->catalog)
+		server->catalog->is_counted = false;
+}
+
+/* A database that has no sequences may have some from now on. Later, it is read again. */
+static void note_relation(struct database *database)
+{
+	struct catalog_news *news = news_of(database);
+	const struct catalog_reading *reading;
+	unsigned int count;
+
+	pool_catalog_look(database);
+	reading = database->reading;
+	if (database->is_current && reading->sequences != CATALOG_SEQUENCES_NONE &&
+	    !atomic_load(&news->asked_count))
+		return;
+	count = atomic_fetch_add(&news->relation_count, 1);
+	if (reading && reading->sequences == CATALOG_SEQUENCES_NONE &&
+	    reading->relation_count == count)
+		atomic_fetch_add(&news->version, 1);
+}
+
+/*
+ * A relation has code only by what its text names: a function, or a relation that it is made like.
+ * What is without a name there (an operator, a type) is without one in other texts, too:
+ * CATALOG_ANY.
+ */
+static void judge(struct server *server, bool is_over)
+{
+	struct database *database = server->pool->database;
+
+	if (share_judge_definition(&database->catalog, &server->lease.definition,
+	                           server_holds(server, HELD_DDL), is_over))
+		return;
+	server_hold(server, HELD_DDL);
+	set_due(database, atomic_load(&news_of(database)->rest_until));
+}
+
+/* What servers define, by a new reading; is_over: the entry leads to another database. */
+static void judge_all(struct database *database, bool is_over)
 {
 	struct server *server;
 
 	TAILQ_FOREACH (server, &database->pools->servers, place.all_node) {
-		if (server->pool->database == database && server->catalog)
-			server->catalog->is_counted = false;
+		if (server->pool->database != database)
+			continue;
+		if (is_over)
+			end_reading(server);
+		if (server->lease.definition.is_under_way)
+			judge(server, is_over);
 	}
 }
+
+/* Also of a session, whose own pool need not know the catalog. */
+void pool_definition_seen(struct server *server, enum server_definition what)
+{
+	struct database *database = server->pool->database;
+	atomic_bool *has_prepared = &news_of(database)->has_prepared;
+	bool is_relation = what == DEFINES_RELATION;
+	bool was_relation = server_holds(server, HELD_RELATION);
+
+	if (what == DEFINES_LATER)
+		atomic_store(has_prepared, true);
+	if (what == DEFINES_LATER || (what == DEFINES_PREPARED && !atomic_load(has_prepared)))
+		return;
+	if (is_relation || was_relation)
+		note_relation(database);
+	if (is_relation && was_relation)
+		return; /* it was judged when its text was sent */
+	if (is_relation)
+		server_hold(server, HELD_RELATION);
+	else if (what < DEFINES_BY_TEXT)
+		server_hold(server, HELD_DDL);
+	server->lease.definition.may_commit |= what < DEFINES_BY_TEXT;
+	judge(server, what == DEFINES_NO_MORE);
+}
+
+/* ---- the tally ---- */
 
 static void on_woken(struct share *share)
 {
@@ -68,8 +144,8 @@ static void on_woken(struct share *share)
 bool pool_catalog_join(struct database *database)
 {
 	const struct config_database *entry = database->entry;
-	const struct tally *before = database->catalog.tally;
 	struct pools *pools = database->pools;
+	struct share next = { .on_woken = on_woken };
 	const char *dbname = database->name;
 	struct buf place = { 0 };
 	bool is_done;
@@ -79,92 +155,18 @@ bool pool_catalog_join(struct database *database)
 		buf_printf(&place, "%s %d", config_hosts(pools->config, entry), entry->port);
 	}
 	buf_add_byte(&place, 0);
+	is_done =
+	    buf_ok(&place) && share_open(&next, &pools->member, TALLY_CATALOG, place.at, dbname);
+	if (is_done && database->catalog.tally && next.tally != database->catalog.tally)
+		judge_all(database, true);
 	database->catalog.on_woken = on_woken;
-	is_done = buf_ok(&place) &&
+	is_done = is_done &&
 	          share_open(&database->catalog, &pools->member, TALLY_CATALOG, place.at, dbname);
+	share_close(&next);
 	buf_free(&place);
 	if (is_done) /* it is heard with the next text */
 		database->catalog_version = atomic_load(&news_of(database)->version) - 1;
-	if (before && database->catalog.tally != before)
-		forget_questions(database);
 	return is_done;
-}
-
-/* ---- definitions ---- */
-
-/* A database that has no sequences may have some from now on. Later, it is read again. */
-static void note_relation(struct database *database, bool may_be_temporary)
-{
-	struct catalog_news *news = news_of(database);
-	const struct catalog_reading *reading;
-	unsigned int count;
-
-	pool_catalog_look(database);
-	reading = database->reading;
-	if (may_be_temporary && database->is_current &&
-	    reading->sequences != CATALOG_SEQUENCES_NONE && !atomic_load(&news->asked_count))
-		return;
-	count = atomic_fetch_add(&news->relation_count, 1);
-	if (reading && reading->sequences == CATALOG_SEQUENCES_NONE &&
-	    reading->relation_count == count)
-		atomic_fetch_add(&news->version, 1);
-}
-
-/*
- * Whether the texts of the transaction explain what PostgreSQL says it has defined, and the reading
- * shows that nothing of that matters. A relation has code only by what its text names: a function,
- * or a relation that it is made like. What is without a name there (an operator, a type) is without
- * one in other texts, too: CATALOG_ANY.
- */
-static bool is_explained(struct server *server)
-{
-	struct database *database = server->pool->database;
-	const struct buf *texts = &server->lease.definitions;
-
-	server->lease.are_judged = true;
-	server->lease.judged_version =
-	    atomic_load_explicit(&news_of(database)->version, memory_order_acquire);
-	return texts->count && buf_ok(texts) &&
-	       share_add_definitions(&database->catalog, buf_bytes(texts));
-}
-
-/* Whether others may have heard of something since then, or see it from now on. */
-static bool must_be_judged(const struct server *server, enum server_definition what)
-{
-	const struct catalog_news *news = news_of(server->pool->database);
-
-	return server_holds(server, HELD_RELATION) &&
-	       (what == DEFINES_NO_MORE || !server->lease.are_judged ||
-	        server->lease.judged_version != atomic_load(&news->version));
-}
-
-/*
- * A transaction has changed definitions of the database, or may have: then what is known is old.
- * Also that of a session, whose own pool need not know.
- */
-void pool_definition_seen(struct server *server, enum server_definition what)
-{
-	struct database *database = server->pool->database;
-	bool is_relation = what == DEFINES_RELATION || what == DEFINES_TABLE;
-	bool is_over = what == DEFINES_NO_MORE, is_news;
-
-	if (what == DEFINES_LATER)
-		atomic_store(&news_of(database)->has_prepared, true);
-	if (what == DEFINES_PREPARED && atomic_load(&news_of(database)->has_prepared))
-		what = DEFINES_ANYTHING;
-
-	if (is_relation)
-		server_hold(server, HELD_RELATION);
-	if (is_relation || (is_over && server_holds(server, HELD_RELATION)))
-		note_relation(database, what != DEFINES_RELATION);
-	is_news =
-	    what == DEFINES_ANYTHING || (must_be_judged(server, what) && !is_explained(server));
-	if (is_news)
-		server_hold(server, HELD_DDL);
-	if (!is_news && !((is_over || is_relation) && server_holds(server, HELD_DDL)))
-		return;
-	note_change(database);
-	set_due(database, atomic_load(&news_of(database)->rest_until));
 }
 
 /* ---- what is known ---- */
@@ -233,8 +235,9 @@ void pool_distrust(struct pool *pool, bool is_of_others)
 }
 
 /* An entry that leads to the primary does not rely on what a standby says. */
-static bool is_relied_on(const struct database *database, const struct catalog_reading *reading)
+static bool is_up_to_date(const struct database *database)
 {
+	const struct catalog_reading *reading = database->reading;
 	enum target_session_attrs target =
 	    database->entry ? database->entry->target_session_attrs : TARGET_ANY;
 
@@ -254,7 +257,9 @@ void pool_catalog_hear(struct database *database)
 	catalog_reading_release(&database->reading);
 	database->reading = reading;
 	database->catalog_version = version;
-	database->is_current = is_relied_on(database, reading);
+	judge_all(database, false);
+	database->is_current =
+	    is_up_to_date(database) && !atomic_load(&news_of(database)->uncertain_count);
 	database->is_quiet =
 	    database->is_current && reading->state == CATALOG_QUIET && !reading->names.count;
 	HASH_ITER (hh, database->pool_table, pool, next) {
@@ -307,8 +312,7 @@ static unsigned int touches_by_catalog(struct pool *pool, const struct server *s
 		return SQL_TOUCH_HIDDEN;
 	touches = sql_touchers_in(&reading->names, text, &first);
 	*by = name_of(&reading->names, first);
-	if (!is_current || (server && (server_may_have_defined(server) ||
-	                               must_be_judged(server, DEFINES_NOTHING))))
+	if (!is_current || (server && server_may_have_defined(server)))
 		touches |= SQL_TOUCH_SCOPE | touches_unread(text);
 	else if (reading->state > CATALOG_TOUCHES)
 		touches |= SQL_TOUCH_SCOPE | (sql_calls_unknown(text) ? SQL_TOUCH_HIDDEN : 0u);
@@ -409,13 +413,10 @@ void pool_end_catalog(struct server *server)
 	const struct catalog_reading *reading = server->catalog;
 	usec_t since = reading ? reading->asked_at : 0;
 
-	if (reading && !reading->is_look) {
-		struct catalog_news *news = news_of(server->pool->database);
-
-		atomic_compare_exchange_strong(&news->read_at, &since, 0);
-		if (reading->is_counted)
-			atomic_fetch_sub(&news->asked_count, 1);
-	}
+	if (reading && !reading->is_look)
+		atomic_compare_exchange_strong(&news_of(server->pool->database)->read_at, &since,
+		                               0);
+	end_reading(server);
 	catalog_reading_release(&server->catalog);
 }
 
@@ -484,15 +485,15 @@ static bool ask_server(struct server *server, bool reads_all)
 
 void pool_read_catalog(struct server *server)
 {
-	const struct catalog_reading *reading;
-	bool is_current;
+	struct database *database = server->pool->database;
 
 	if (server->pool->purpose != POOL_FOR_CLIENTS || !goes_first(server->pool))
 		return;
-	reading = pool_catalog(server->pool, &is_current);
+	pool_catalog_look(database);
 	server_enter(server, SERVER_CHECKING);
-	if (!ask_server(server, !is_current || reading->state == CATALOG_UNREAD ||
-	                            has_new_relations(server->pool->database)))
+	if (!ask_server(server, !is_up_to_date(database) ||
+	                            database->reading->state == CATALOG_UNREAD ||
+	                            has_new_relations(database)))
 		server->site->ops->on_home(server);
 }
 
@@ -511,9 +512,14 @@ enum pool_reading pool_read_catalog_now(struct borrower *borrower, bool is_neede
 	const struct pool *pool = borrower->pool;
 	usec_t now = pool_now(pool);
 	bool is_current;
+	const struct catalog_reading *reading = pool_catalog(pool, &is_current);
 
-	is_needed |= !pool_catalog(pool, &is_current);
+	is_needed |= !reading;
 	if (is_current || !pool->limits.reads_catalog || pool->purpose != POOL_FOR_CLIENTS)
+		return POOL_READING_NONE;
+	/* While something is being defined, it has what was called if it is read after that. */
+	if (is_up_to_date(pool->database) &&
+	    (!is_needed || reading->asked_at > borrower->server->used_at))
 		return POOL_READING_NONE;
 	if (is_being_read(pool->database, now, is_needed ? PATIENCE : OVERDUE))
 		return POOL_READING_ELSEWHERE;

@@ -489,6 +489,156 @@ def test_what_is_committed_in_another_way(made, postgres, what, how, loops):
     two_tenants(weir, "SELECT set_tenant('{}')" if what == "a function" else "INSERT INTO t VALUES ('{}')")
 
 
+# What others see long before its reply comes: what it waits for is a lock, or a snapshot, of the test.
+HELD_UP = "SELECT pg_advisory_xact_lock(5)"
+MAKE_IT = ("CREATE PROCEDURE make_it(t text) LANGUAGE plpgsql AS "
+           "'BEGIN EXECUTE t; COMMIT; PERFORM pg_advisory_xact_lock(5); END'")
+UNANSWERED = {
+    "an index": ([IMMUTABLE, "CREATE TABLE t (a text)", "ALTER TABLE t OWNER TO alice"],
+                 ["CREATE INDEX CONCURRENTLY ON t (set_tenant(a))"], "INSERT INTO t VALUES ('{}')",
+                 "SELECT count(*) > 0 FROM pg_index WHERE indrelid = 't'::regclass AND indisready"),
+    "a function": ([], [f"{BASE}; COMMIT; {HELD_UP}"], None, None),
+    "a function of a block": ([], ["BEGIN", BASE, f"COMMIT; {HELD_UP}"], None, None),
+    "a function of a procedure": ([MAKE_IT], [f"CALL make_it($in${BASE}$in$)"], None, None),
+    "a table": ([BASE], [f"CREATE TABLE t (b int, a text DEFAULT {DEFAULT}); COMMIT; {HELD_UP}"],
+                BY_DEFAULT, "SELECT to_regclass('t') IS NOT NULL"),
+}
+
+
+def relies_on_the_catalog(weir, postgres):
+    """Whether a text without a known name is not asked after."""
+    client = weir.client()
+    client.query("SELECT 'what was in doubt before is cleaned'")
+    with logged_statements(postgres, client) as since:
+        client.query("SELECT 'in between'")
+        client.query("SELECT 'behind it'")
+        wait_until(lambda: "behind it" in postgres.log[since:])
+        log = postgres.log[since:].partition("in between")[2]
+    client.close()
+    return "pg_show_all_settings" not in log
+
+
+@LOOPS
+@pytest.mark.parametrize("what", UNANSWERED)
+def test_what_is_committed_before_its_reply_comes(made, postgres, what, loops):
+    """It counts from the moment when it is sent, and no longer than it runs."""
+    texts, makes, use, is_there = UNANSWERED[what]
+    made.make(*texts)
+    weir = made.start(loops=loops, default_pool_size=4)
+    made.wait("touches" if texts else "quiet")
+    maker = weir.client()
+    with postgres.connect("known") as other:
+        other.execute("SELECT pg_advisory_lock(5)")
+        other.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        other.execute("SELECT 1")
+        for text in makes[:-1]:
+            assert not maker.query(text).error
+        maker.send(wire.query(makes[-1]))
+        wait_until(lambda: postgres.value(is_there or IS_COMMITTED["a function"], dbname="known"))
+        two_tenants(weir, use or "SELECT set_tenant('{}')")
+        assert not relies_on_the_catalog(weir, postgres)
+    assert not maker.read_result().error
+    wait_until(lambda: relies_on_the_catalog(weir, postgres))
+
+
+def test_a_long_transaction_that_has_made_a_function_holds_up_nobody(made, postgres):
+    """It cannot be committed before its client says so."""
+    weir = made.start()
+    made.wait("quiet")
+    maker = weir.client()
+    with postgres.connect("known") as other:
+        other.execute("SELECT pg_advisory_lock(5)")
+        for text in ("BEGIN", BASE):
+            assert not maker.query(text).error
+        wait_until(lambda: relies_on_the_catalog(weir, postgres))
+        maker.send(wire.query(HELD_UP))
+        wait_until(lambda: postgres.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' "
+                                          "AND NOT granted"))
+        assert relies_on_the_catalog(weir, postgres)
+    assert not maker.read_result().error
+    assert not maker.query("COMMIT").error
+    two_tenants(weir, "SELECT set_tenant('{}')")
+
+
+STUBBORN = ("CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN LOOP BEGIN "
+            "PERFORM pg_advisory_xact_lock(5); RETURN NULL; EXCEPTION WHEN query_canceled THEN NULL; "
+            "END; END LOOP; END $$")
+
+
+@LOOPS
+def test_a_commit_that_its_client_does_not_wait_for(made, postgres, loops):
+    """Until PostgreSQL has ended it, whatever was read in between."""
+    made.make(STUBBORN, "CREATE TABLE slow (a int)", "CREATE CONSTRAINT TRIGGER g AFTER INSERT ON slow "
+              "DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION wait()")
+    weir = made.start(loops=loops, default_pool_size=4, cancel_grace="30s")
+    made.wait("quiet")
+    maker = weir.client()
+    with postgres.connect("known") as other:
+        other.execute("SELECT pg_advisory_lock(5)")
+        for text in ("BEGIN", BASE, "INSERT INTO slow VALUES (1)"):
+            assert not maker.query(text).error
+        maker.send(wire.query("COMMIT"))
+        wait_until(lambda: postgres.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' "
+                                          "AND NOT granted"))
+        maker.close()
+        wait_until(lambda: "being_canceled" in {row["state"] for row in weir.admin("SHOW SERVERS")})
+        since = made.since()
+        wait_until(lambda: weir.client().query("SELECT 1") and made.since() != since)
+        assert not relies_on_the_catalog(weir, postgres)
+    wait_until(lambda: postgres.value(IS_COMMITTED["a function"], dbname="known"))
+    two_tenants(weir, "SELECT set_tenant('{}')")
+    wait_until(lambda: relies_on_the_catalog(weir, postgres))
+
+
+ENDS = {
+    "its client": lambda made, maker, pid: maker.close(),
+    "its server": lambda made, maker, pid: made.postgres.query(f"SELECT pg_terminate_backend({pid})"),
+    "KILL": lambda made, maker, pid: made.weir.admin("KILL app"),
+    "RECONNECT": lambda made, maker, pid: made.weir.admin("RECONNECT"),
+    "its entry": lambda made, maker, pid: made.weir.reload(databases={"app": "dbname=postgres",
+                                                                      "app2": "dbname=known"}),
+    "its entry's mode": lambda made, maker, pid: made.weir.reload(session_isolation="off"),
+}
+
+
+@LOOPS
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize("how", ENDS)
+def test_no_end_leaves_a_definition_under_way(made, postgres, how, is_known, loops):
+    """Neither here nor at the end of the process, which looks after its counts."""
+    made.postgres = postgres
+    made.make("CREATE TABLE t (a text)", "ALTER TABLE t OWNER TO alice")
+    weir = made.start(loops=loops, default_pool_size=4)
+    made.wait("quiet")
+    maker = weir.client()
+    pid = maker.value("SELECT pg_backend_pid()")
+    with postgres.connect("known") as other:
+        other.execute("SELECT pg_advisory_lock(5)")
+        for text in ("BEGIN", "CREATE INDEX ON t (a)" if is_known else BASE):
+            maker.query(text)
+        maker.send(wire.query(f"COMMIT; {HELD_UP}"))
+        wait_until(lambda: postgres.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' "
+                                          "AND NOT granted"))
+        ENDS[how](made, maker, pid)
+    if how == "KILL":
+        weir.admin("RESUME app")
+    if how != "its entry's mode":
+        wait_until(lambda: relies_on_the_catalog(weir, postgres))
+
+
+def test_a_block_that_is_handed_over_counts_when_it_is_committed(made):
+    weir = made.start(admin_users="admin", default_pool_size=4)
+    made.wait("quiet")
+    maker = weir.client()
+    for text in ("BEGIN", BASE):
+        assert not maker.query(text).error
+    weir.disconnect_console()
+    assert weir.take_over().wait(15) == 0
+    made.wait("quiet")
+    assert not maker.query("COMMIT").error
+    two_tenants(weir, "SELECT set_tenant('{}')")
+
+
 def test_what_was_prepared_to_be_committed(made, private_postgres):
     postgres = private_postgres(max_prepared_transactions=4)
     postgres.query("CREATE FUNCTION set_tenant(t text) RETURNS text LANGUAGE sql AS 'SELECT $1'", dbname="app")

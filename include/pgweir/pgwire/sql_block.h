@@ -2,8 +2,8 @@
 /*
  * Recognises the statements that begin and end a transaction block, and SET TRANSACTION, if nothing
  * about them is in doubt: a single statement, in plain ASCII, of a form that PostgreSQL accepts.
- * And SET LOCAL, of any form, and texts that have nothing of all this. One SET of the session, and
- * statements on databases.
+ * And SET LOCAL, of any form, and texts that have nothing of all this, or that define relations
+ * only. One SET of the session, and statements on databases.
  *
  * Source: PostgreSQL's manual, "BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK", "SET
  * TRANSACTION".
@@ -43,6 +43,12 @@ bool sql_is_set_local(struct bytes text);
  * its modes. false also if that is in doubt.
  */
 bool sql_is_no_block(struct bytes text);
+
+/*
+ * Whether the statements of a text that begin with CREATE, ALTER or IMPORT define nothing but
+ * tables, indexes, sequences and views. false also if that is in doubt.
+ */
+bool sql_defines_relations(struct bytes text);
 
 /* ---- SET ---- */
 

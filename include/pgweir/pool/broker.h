@@ -36,7 +36,7 @@
 #include "pgweir/pool/clusters.h"
 #include "pgweir/pool/catalog.h"
 #include "pgweir/pool/outages.h"
-#include "pgweir/pool/server/hosts.h"
+#include "pgweir/pool/server/site.h"
 
 struct share;
 struct tally;
@@ -81,13 +81,17 @@ struct catalog_news {
 	atomic_uint ddl_count;      /* changed definitions */
 	atomic_uint relation_count; /* new relations, of which the reading need not know */
 	atomic_uint asked_count;    /* servers that are being asked for a reading */
-	struct buf definitions;     /* texts that the next reading must judge; under the lock */
-	atomic_bool has_prepared;   /* a transaction with definitions was prepared */
-	atomic_uint version;        /* changes with any news */
-	_Atomic(usec_t) due_at;     /* the next question */
-	_Atomic(usec_t) rest_until; /* then it may be read again, as the last time took so long */
-	_Atomic(usec_t) read_at;    /* a server is asked for a reading since then; 0: none is, */
-	atomic_uint read_count;     /* which had this ddl_count */
+	/* Under the lock: definitions that may be committed; and of the texts that have ended since
+	 * a server was asked: whether there are any, and whether the last reading knows them */
+	unsigned int under_way;
+	bool has_ended, is_doubted;
+	atomic_uint uncertain_count; /* of those under way: the last reading says too little */
+	atomic_bool has_prepared;    /* a transaction with definitions was prepared */
+	atomic_uint version;         /* changes with any news */
+	_Atomic(usec_t) due_at;      /* the next question */
+	_Atomic(usec_t) rest_until;  /* then it may be read again, as the last time took so long */
+	_Atomic(usec_t) read_at;     /* a server is asked for a reading since then; 0: none is, */
+	atomic_uint read_count;      /* which had this ddl_count */
 	struct catalog_reading *reading; /* the last one; NULL: none yet */
 };
 
@@ -459,10 +463,12 @@ void share_put_reading(struct share *share, struct catalog_reading *reading);
 struct catalog_reading *share_get_reading(const struct share *share);
 
 /*
- * What these texts (text\0text\0) have defined can be seen by all from now on. false: a reading
- * that was asked for before says too little.
+ * Judges what a server defines by the last reading; is_anything: no text shows it. It is counted
+ * while it may be committed, or matters to nobody; when it is no more, that may be news. false:
+ * nobody may rely on that reading when it is committed.
  */
-bool share_add_definitions(struct share *share, struct bytes texts);
+bool share_judge_definition(struct share *share, struct definition *definition, bool is_anything,
+                            bool is_over);
 
 /* ---- the welcome of a pool ---- */
 

@@ -552,8 +552,7 @@ bool session_read(struct client *client, const struct client_record *values)
 	/* What its only statement is (session->set) is not handed over: the server is asked. */
 	if (is_lent && values->touched) {
 		client->touched = values->touched | SQL_TOUCH_HIDDEN;
-		/* Nor are the texts that may have defined something. */
-		server_note_definition(client->borrower.server, bytes_of(NULL, 0), true);
+		server_hold(client->borrower.server, HELD_DDL); /* nor what it has defined */
 	}
 	if (!session_get(client))
 		return false;

@@ -310,12 +310,13 @@ void session_change_scope(struct server *server, unsigned int touches)
 static void note_definition(struct client *client, unsigned int touches, unsigned int own,
                             struct bytes text)
 {
-	bool creates = touches & SQL_TOUCH_CREATE;
+	struct server *server = client->borrower.server;
+	/* while the catalog is not known, any text has SQL_TOUCH_SCOPE */
+	bool defines = (touches & SQL_TOUCH_CREATE) ||
+	               ((own & ALTERS) == ALTERS && (sql_touch(text) & ALTERS) == ALTERS);
 
-	if (creates || (own & SQL_TOUCH_HIDDEN) || (own & ALTERS) == ALTERS)
-		server_note_definition(client->borrower.server,
-		                       own & ~(unsigned int)DEFINES ? bytes_of(NULL, 0) : text,
-		                       creates);
+	if (defines || (own & SQL_TOUCH_HIDDEN) || server_holds(server, HELD_DDL))
+		server_note_definition(server, text, !(own & ~(unsigned int)DEFINES), defines);
 }
 
 /* It is going to run. */

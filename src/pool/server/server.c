@@ -12,6 +12,7 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/sql_block.h"
 #include "pgweir/pool/server/question.h"
 
 #include "server_priv.h"
@@ -352,27 +353,35 @@ void server_login_free(struct server *server)
 	free(login);
 }
 
-void server_note_definition(struct server *server, struct bytes text, bool is_seen)
+void server_note_definition(struct server *server, struct bytes text, bool is_shown, bool defines)
 {
-	struct buf *texts = &server->lease.definitions;
+	struct definition *definition = &server->lease.definition;
+	struct buf *texts = &definition->texts;
+	bool is_within =
+	    server->wire.status == 'T' && ledger_is_at_rest(&server->wire.ledger) && text.count;
 
 	texts->limit = DEFINITIONS_MAX;
 	server_hold(server, HELD_TEXTS);
-	server->lease.are_judged = false;
-	if (text.count) {
-		buf_add(texts, text.at, text.count);
-		buf_add_byte(texts, 0);
-	} else {
-		texts->is_broken = true;
-	}
-	if (is_seen)
+	buf_add(texts, text.at, text.count);
+	buf_add_byte(texts, 0);
+	texts->is_broken |= !is_shown || !text.count;
+	if (defines)
 		server_hold(server, buf_ok(texts) ? HELD_RELATION : HELD_DDL);
+	if (!defines && !server_holds(server, HELD_DDL))
+		return;
+	definition->is_unclear |= defines && !sql_defines_relations(text);
+	/* Within a block, one statement that does not end it commits nothing. */
+	definition->may_commit |= definition->is_unclear || !is_within || !sql_is_no_block(text);
+	server->site->ops->on_definition(server, DEFINES_BY_TEXT);
 }
 
-void server_leave_definitions(struct server *server)
+void server_end_definition(struct server *server)
 {
-	if (server_holds(server, HELD_DEFINITIONS))
-		server->site->ops->on_definition(server, DEFINES_ANYTHING);
+	if (server_holds(server, HELD_DDL | HELD_RELATION))
+		server->site->ops->on_definition(server, DEFINES_NO_MORE);
+	server_held_after(server, HELD_COMMITTED);
+	buf_free(&server->lease.definition.texts);
+	server->lease.definition = (struct definition){ 0 };
 }
 
 static void free_server(struct task *task)
@@ -400,7 +409,6 @@ void server_release_work(struct server *server)
 	ledger_done(&server->wire.ledger);
 	server_statements_done(&server->session.statements);
 	replay_done(&server->lease.replay);
-	buf_free(&server->lease.definitions);
 	buf_free(&server->wire.replacement);
 	buf_free(&server->orders.ahead);
 	buf_free(&server->session.reports.list);
@@ -479,9 +487,8 @@ void server_forget(struct server *server)
 	bool was_ending = server->state == SERVER_ENDING;
 
 	server_enter(server, SERVER_CLOSING);
-	if (was_ending)
-		server_leave_definitions(server);
-	else
+	server_end_definition(server);
+	if (!was_ending)
 		server_release_work(server);
 	server_end_runs(server);
 	release_connection(server);
@@ -622,8 +629,9 @@ void server_close(struct server *server, const struct err *err)
 		server->lease.replay = (struct replay){ 0 };
 	}
 	if (ledger_is_empty(&server->wire.ledger))
-		server_held_after(server, HELD_COMMITTED); /* it is rolled back */
-	server_leave_definitions(server);
+		server_end_definition(server);           /* it is rolled back */
+	else if (server_holds(server, HELD_DEFINITIONS)) /* its tags are not read any more */
+		ops->on_definition(server, DEFINES_ANYTHING);
 	if (ending <= ENDING_CLOSES)
 		tell_end(server, &reason);
 	if (!was_new && ending == ENDING_NOT)

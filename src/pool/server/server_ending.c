@@ -61,12 +61,16 @@ static bool can_be_cleaned(const struct server *server)
 	       (!*reset || strcasecmp(reset, "DISCARD ALL") == 0);
 }
 
-/* Whether PostgreSQL counts it until it has ended the connection, and that matters. */
+/*
+ * Whether it matters when PostgreSQL has ended the connection: until then it counts it, and may
+ * commit a definition.
+ */
 static bool must_leave(const struct server *server)
 {
 	const struct config *config = server->site->shared->config;
 
-	return (config->max_server_connections || config->max_host_connections) &&
+	return (config->max_server_connections || config->max_host_connections ||
+	        (server->lease.definition.is_under_way && works(server))) &&
 	       server->state >= SERVER_IDLE && server->state < SERVER_ENDING &&
 	       !stream_has_hung_up(&server->wire.stream);
 }
@@ -145,7 +149,7 @@ static void keep(struct server *server)
 	const struct server_shared *shared = server->site->shared;
 
 	log_debug(&server->log, "canceled and cleaned: the server is kept");
-	server_leave_definitions(server);
+	server_end_definition(server);
 	params_release(shared->params, &server->session.params);
 	server_renew_session(server);
 	server->wire.ending = (struct server_ending){ 0 };

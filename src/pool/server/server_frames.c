@@ -168,36 +168,26 @@ static inline bool may_be_examined(struct bytes tag)
 	}
 }
 
-/* DO and CALL are known by their texts; DROP ends only. */
+/* DO and CALL are known by their texts; DROP ends only. COMMIT is examined with HELD_DDL only. */
 static enum server_definition definition_of(struct bytes tag)
 {
 	static const struct {
-		const char *words;
+		const char *beginning;
 		enum server_definition what;
 	} tags[] = {
-		{ "CREATE TABLE", DEFINES_TABLE },
-		{ "CREATE INDEX", DEFINES_RELATION },
-		{ "ALTER TABLE", DEFINES_RELATION },
-		{ "ALTER INDEX", DEFINES_RELATION },
-		{ "CREATE SEQUENCE", DEFINES_RELATION },
-		{ "ALTER SEQUENCE", DEFINES_RELATION },
-		{ "CREATE TABLE AS", DEFINES_TABLE },
-		{ "PREPARE TRANSACTION", DEFINES_LATER },
-		{ "COMMIT", DEFINES_NO_MORE },
-		{ "COMMIT PREPARED", DEFINES_PREPARED },
-		{ NULL, DEFINES_NOTHING },
+		{ "CREATE TABLE", DEFINES_RELATION },     { "CREATE INDEX", DEFINES_RELATION },
+		{ "CREATE SEQUENCE", DEFINES_RELATION },  { "ALTER TABLE", DEFINES_RELATION },
+		{ "ALTER INDEX", DEFINES_RELATION },      { "ALTER SEQUENCE", DEFINES_RELATION },
+		{ "PREPARE TRANSACTION", DEFINES_LATER }, { "COMMIT PREPARED", DEFINES_PREPARED },
+		{ "COMMIT", DEFINES_ANYTHING },           { "ALTER ", DEFINES_ANYTHING },
+		{ "CREATE ", DEFINES_ANYTHING },          { "IMPORT ", DEFINES_ANYTHING },
 	};
-	static const char *const others[] = { "ALTER ", "CREATE ", "IMPORT " };
 
-	for (size_t i = 0; tags[i].words; i++) {
-		if (bytes_equal(tag, bytes_of(tags[i].words, strlen(tags[i].words) + 1)))
+	for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
+		size_t size = strlen(tags[i].beginning);
+
+		if (tag.count >= size && memcmp(tag.at, tags[i].beginning, size) == 0)
 			return tags[i].what;
-	}
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-		size_t size = strlen(others[i]);
-
-		if (tag.count >= size && memcmp(tag.at, others[i], size) == 0)
-			return DEFINES_ANYTHING;
 	}
 	return DEFINES_NOTHING;
 }
@@ -205,13 +195,13 @@ static enum server_definition definition_of(struct bytes tag)
 /* A tag: parameters may have been reset, statements deallocated, a library loaded. */
 static void complete_frame(struct server *server, struct bytes body, bool is_followed)
 {
-	bool has_defined = server_holds(server, HELD_DDL | HELD_RELATION), is_discard;
 	enum server_definition what;
+	bool is_discard;
 
-	if (body.count < 2 || !(has_defined || may_be_examined(body)))
+	if (body.count < 2 || !(server_holds(server, HELD_DDL) || may_be_examined(body)))
 		return;
 	what = definition_of(body);
-	if (server->state == SERVER_LENT && (what != DEFINES_NOTHING || has_defined))
+	if (server->state == SERVER_LENT && what != DEFINES_NOTHING)
 		server->site->ops->on_definition(server, what);
 	is_discard = bytes_equal(body, bytes_of("DISCARD ALL", 12));
 	if (is_discard || bytes_equal(body, bytes_of("DEALLOCATE ALL", 15))) {
@@ -402,15 +392,17 @@ static void pass_run(struct server *server, const char *from, const char *to, bo
 		stream_want(&server->wire.stream, WANT_NOTHING);
 }
 
-/* The transaction has ended: what it defined can be seen by others. */
-static void end_definitions(struct server *server, bool is_settled)
+/* Nothing more is owed: what was defined can be seen by others if it was committed. */
+static void settle_definition(struct server *server)
 {
-	if (server_holds(server, HELD_DDL | HELD_RELATION))
-		server->site->ops->on_definition(server, DEFINES_NO_MORE);
-	if (!is_settled)
-		return; /* some of it may be of the next transaction */
-	server_held_after(server, HELD_COMMITTED);
-	buf_free(&server->lease.definitions);
+	struct definition *definition = &server->lease.definition;
+
+	if (server->wire.status == 'I') {
+		server_end_definition(server);
+	} else if (definition->may_commit) {
+		definition->may_commit = definition->is_unclear = false;
+		server->site->ops->on_definition(server, DEFINES_BY_TEXT);
+	}
 }
 
 static void pass_ready(struct server *server)
@@ -443,8 +435,8 @@ static void pass_ready(struct server *server)
 		server_begin_behind(server);
 	if (server->wire.status == 'I')
 		server_end_transaction(server, is_settled);
-	if (server->wire.status == 'I' && server_holds(server, HELD_DEFINITIONS))
-		end_definitions(server, is_settled);
+	if (is_settled && server_holds(server, HELD_DEFINITIONS))
+		settle_definition(server);
 	if (server->lease.replay.withheld.count)
 		buf_free(&server->lease.replay.withheld);
 	borrower->ops->on_ready(borrower, server->wire.status, is_settled);
@@ -526,8 +518,7 @@ static bool is_plain(struct server *server, struct bytes in, uint32_t length)
 
 	if (type == 'C' &&
 	    (length <= 5 || may_be_examined(bytes_of(in.at + FRAME_HEADER_SIZE, length - 4)) ||
-	     server_holds(server, HELD_DDL | HELD_RELATION) ||
-	     (server->lease.watches & SERVER_WATCHES_READY)))
+	     server_holds(server, HELD_DDL) || (server->lease.watches & SERVER_WATCHES_READY)))
 		return false;
 	if (ledger_plain_kind(type) == LEDGER_NONE ||
 	    !ledger_passes_plain(&server->wire.ledger, type))

@@ -56,12 +56,8 @@ bool server_find_again(struct server *server, const char *host);
 /* Closes the socket, sends nothing; freed at the end of the turn. It has no borrower. server.c */
 void server_forget(struct server *server);
 
-/*
- * What its borrower has sent may have been committed, or may be yet, and its replies are not looked
- * at any more: then anything may have been defined. Once when that begins, and once when it is
- * over.
- */
-void server_leave_definitions(struct server *server);
+/* What its transaction has defined was committed or rolled back, or nobody will know. */
+void server_end_definition(struct server *server);
 
 /* Sends Terminate, if nothing is in the way. server.c */
 void server_say_goodbye(struct server *server);

@@ -233,6 +233,38 @@ START_TEST(finds_no_block)
 }
 END_TEST
 
+static const struct {
+	const char *text;
+	bool defines_relations;
+} definitions[] = {
+	{ "", true },
+	{ "CREATE TABLE x ()", true },
+	{ "create temporary table x ()", true },
+	{ "/* ; */ CREATE UNIQUE INDEX CONCURRENTLY ON x (a); ANALYZE x", true },
+	{ "CREATE UNLOGGED TABLE x (); INSERT INTO x VALUES (';create function'); COMMIT", true },
+	{ "CREATE MATERIALIZED VIEW v AS SELECT 1", true },
+	{ "ALTER TABLE x ALTER a SET DEFAULT 1", true },
+	{ "SELECT 1 AS create", true },
+	{ "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'", false },
+	{ "CREATE OR REPLACE VIEW v AS SELECT 1", false },
+	{ "CREATE TABLE x (); CREATE TRIGGER t BEFORE INSERT ON x EXECUTE FUNCTION f()", false },
+	{ "CREATE SCHEMA s CREATE TABLE x ()", false },
+	{ "CREATE \"table\" x", false },
+	{ "CREATE FOREIGN TABLE x () SERVER s", false },
+	{ "IMPORT FOREIGN SCHEMA s FROM SERVER s INTO s", false },
+	{ "CREATE TEMP", false },
+	{ "CREATE TABLE x (a text DEFAULT '\\'); SELECT ''; --'; CREATE FUNCTION f", false },
+	{ "CREATE TABLE \"\xc3\xa9\" ()", false },
+};
+
+START_TEST(tells_relations_from_other_definitions)
+{
+	ck_assert_msg(sql_defines_relations(bytes_text(definitions[_i].text)) ==
+	                  definitions[_i].defines_relations,
+	              "%s", definitions[_i].text);
+}
+END_TEST
+
 START_TEST(every_byte)
 {
 	static const char harmless[] = " \t\n\r\f;";
@@ -256,6 +288,8 @@ int main(void)
 	tcase_add_loop_test(tests, every_cut, 0, COUNT_OF(cases));
 	tcase_add_loop_test(tests, finds_set_local, 0, COUNT_OF(locals));
 	tcase_add_loop_test(tests, finds_no_block, 0, COUNT_OF(others));
+	tcase_add_loop_test(tests, tells_relations_from_other_definitions, 0,
+	                    sizeof(definitions) / sizeof(definitions[0]));
 	tcase_add_test(tests, every_byte);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);

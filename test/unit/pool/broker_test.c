@@ -837,43 +837,112 @@ START_TEST(a_reading_is_shared)
 }
 END_TEST
 
-/* What is committed while PostgreSQL is being asked, or later: texts that no reading has judged. */
+static struct definition defines(const char *text)
+{
+	struct definition definition = { .may_commit = true };
+
+	buf_add_text(&definition.texts, text);
+	buf_add_byte(&definition.texts, 0);
+	return definition;
+}
+
+/* What has ended while PostgreSQL was being asked was judged by the reading before. */
 START_TEST(definitions_are_judged_by_the_next_reading)
 {
 	static const struct {
-		bool is_asked, has_text;
+		bool is_asked, has_ended;
 		unsigned int state, ddl_count;
-		bool is_explained;
+		uint64_t digest;
 		unsigned int news;
 	} cases[] = {
-		{ true, true, CATALOG_QUIET, 0, true, 0 },
-		{ true, true, CATALOG_UNREAD, 0, true, 1 },
-		{ false, true, CATALOG_UNREAD, 0, true, 0 },
-		{ true, false, CATALOG_UNREAD, 0, true, 0 },
-		{ true, true, CATALOG_UNREAD, 1, true, 0 }, /* it is old: the next one */
+		{ true, true, CATALOG_QUIET, 0, 1, 0 },
+		{ true, true, CATALOG_QUIET, 0, 2, 1 }, /* it says something else */
+		{ true, true, CATALOG_UNREAD, 0, 1, 1 },
+		{ false, true, CATALOG_QUIET, 0, 2, 0 },
+		{ true, false, CATALOG_QUIET, 0, 2, 0 },
+		{ true, true, CATALOG_QUIET, 7, 2, 0 }, /* it is old: the next one */
 	};
 
 	for (size_t i = 0; i < COUNT_OF(cases); i++) {
 		struct broker *broker = broker_new(2, NULL);
-		struct catalog_reading *question = catalog_ask(true, cases[i].ddl_count, 0);
+		struct catalog_reading *first = catalog_ask(true, 0, 0);
+		struct catalog_reading *next = catalog_ask(true, cases[i].ddl_count, 0);
+		struct definition definition = defines("CREATE TABLE x ()");
 		struct catalog_news *news;
 		struct side one;
 
 		open_side(&one, broker, "app", "alice");
 		news = &one.database.tally->catalog;
+		first->digest = 1;
+		share_put_reading(&one.database, first);
 		atomic_store(&news->asked_count, cases[i].is_asked);
-		for (int n = 0; cases[i].has_text && n < 2; n++) /* it is kept once */
-			ck_assert_int_eq(
-			    share_add_definitions(&one.database, bytes_of("CREATE TABLE x ()", 18)),
-			    cases[i].is_explained);
-		ck_assert_uint_eq(news->definitions.count,
-		                  cases[i].is_asked && cases[i].has_text ? 18 : 0);
-		question->state = cases[i].state;
-		share_put_reading(&one.database, question);
+		for (int over = 0; over <= cases[i].has_ended; over++)
+			ck_assert(share_judge_definition(&one.database, &definition, false, over));
+		ck_assert_uint_eq(news->under_way, !cases[i].has_ended);
+		ck_assert_uint_eq(news->uncertain_count, 0);
+		next->state = cases[i].state;
+		next->digest = cases[i].digest;
+		share_put_reading(&one.database, next);
 		ck_assert_uint_eq(atomic_load(&news->ddl_count), cases[i].news);
-		if (!cases[i].ddl_count)
-			ck_assert_uint_eq(news->definitions.count, 0);
-		catalog_reading_release(&question);
+		/* until its loop has judged it by the new one */
+		ck_assert_uint_eq(news->uncertain_count,
+		                  !cases[i].has_ended && next->id != first->id);
+		share_judge_definition(&one.database, &definition, false, true);
+		ck_assert_uint_eq(news->under_way + news->uncertain_count, 0);
+		atomic_store(&news->asked_count, 0);
+		catalog_reading_release(&first);
+		catalog_reading_release(&next);
+		buf_free(&definition.texts);
+		close_side(&one);
+		broker_free(&broker);
+	}
+}
+END_TEST
+
+/* Whether a reading is relied on while a definition is under way, and when it has ended. */
+START_TEST(definitions_are_counted)
+{
+	static const struct {
+		const char *says;
+		bool may_commit, is_unclear, is_anything;
+		unsigned int state, under_way, uncertain, news;
+	} cases[] = {
+		{ "known", false, false, false, CATALOG_QUIET, 1, 0, 0 },
+		{ "known, and about to be committed", true, false, false, CATALOG_QUIET, 1, 0, 0 },
+		{ "more may be behind it", true, true, false, CATALOG_QUIET, 1, 1, 0 },
+		{ "not known", true, false, false, CATALOG_UNREAD, 1, 1, 1 },
+		{ "not known, and idle", false, false, false, CATALOG_UNREAD, 0, 0, 1 },
+		{ "anything", true, false, true, CATALOG_QUIET, 1, 1, 1 },
+		{ "anything, and idle", false, false, true, CATALOG_QUIET, 0, 0, 1 },
+	};
+
+	for (size_t i = 0; i < COUNT_OF(cases); i++) {
+		struct broker *broker = broker_new(2, NULL);
+		struct catalog_reading *reading = catalog_ask(true, 0, 0);
+		struct definition definition = defines("CREATE TABLE x ()");
+		bool is_anything = cases[i].is_anything;
+		struct catalog_news *news;
+		struct side one;
+		unsigned int version;
+
+		open_side(&one, broker, "app", "alice");
+		news = &one.database.tally->catalog;
+		reading->state = cases[i].state;
+		share_put_reading(&one.database, reading);
+		version = news->version;
+		definition.may_commit = cases[i].may_commit;
+		definition.is_unclear = cases[i].is_unclear;
+		for (int n = 0; n < 2; n++) /* it is counted once */
+			share_judge_definition(&one.database, &definition, is_anything, false);
+		ck_assert_uint_eq(news->under_way, cases[i].under_way);
+		ck_assert_msg(news->uncertain_count == cases[i].uncertain, "%s", cases[i].says);
+		ck_assert_msg(news->version - version == cases[i].uncertain, "%s", cases[i].says);
+		for (int n = 0; n < 1 + is_anything; n++) /* and each end of anything is news */
+			share_judge_definition(&one.database, &definition, is_anything, true);
+		ck_assert_uint_eq(news->under_way + news->uncertain_count, 0);
+		ck_assert_msg(news->ddl_count == cases[i].news + is_anything, "%s", cases[i].says);
+		catalog_reading_release(&reading);
+		buf_free(&definition.texts);
 		close_side(&one);
 		broker_free(&broker);
 	}
@@ -1082,6 +1151,7 @@ int main(void)
 	tcase_add_test(cases, news_are_heard_once_by_each_other_loop);
 	tcase_add_test(cases, a_reading_is_shared);
 	tcase_add_test(cases, definitions_are_judged_by_the_next_reading);
+	tcase_add_test(cases, definitions_are_counted);
 	tcase_add_test(cases, a_share_moves_to_another_tally);
 	tcase_add_test(cases, clients_that_wait_are_summed);
 	tcase_add_test(cases, pins_and_clients_are_counted_together);

@@ -39,8 +39,8 @@ enum held_kind {
 	HELD_STARTUP = 1 << 13, /* facts: some that its client gave at the startup were set back */
 	/* a value was reported in another encoding than that of the database, which maps have */
 	HELD_REPORT = 1 << 14,
-	HELD_RELATION = 1 << 15, /* others will see relations that lease.definitions defines */
-	HELD_TEXTS = 1 << 16     /* lease.definitions is in use */
+	HELD_RELATION = 1 << 15, /* others will see what lease.definition defines */
+	HELD_TEXTS = 1 << 16     /* lease.definition has texts */
 };
 
 #define HELD_KINDS 17

@@ -202,11 +202,7 @@ struct server_lease {
 	const struct server_times *times; /* of the borrower, in LENT; NULL: as the site's */
 	usec_t statement_limit;           /* of the current query; 0: as for others */
 	struct server_run *runs;          /* where that counts, until it is answered */
-	/* HELD_TEXTS: those of the transaction that may define something; broken: not all of them
-	 */
-	struct buf definitions;
-	bool are_judged; /* these texts; by the news of the catalog with this version */
-	unsigned int judged_version;
+	struct definition definition;
 };
 
 /* A standby, as its borrowers have found out. */
@@ -502,10 +498,10 @@ static inline void server_unwatch(struct server *server, enum server_watch watch
 #define DEFINITIONS_MAX ((size_t)16 * 1024)
 
 /*
- * A text that may define something is about to be sent. Without bytes: nobody knows what. is_seen:
- * others see that as soon as it is committed.
+ * A text is about to be sent that may define something, or commit what HELD_DDL says. is_shown: it
+ * shows what it defines. defines: others see that as soon as it is committed.
  */
-void server_note_definition(struct server *server, struct bytes text, bool is_seen);
+void server_note_definition(struct server *server, struct bytes text, bool is_shown, bool defines);
 
 /* Whether a text that is sent now may find definitions that nobody has judged. */
 static inline bool server_may_have_defined(const struct server *server)

@@ -103,15 +103,23 @@ struct server_site {
 	struct sparse_sum *closes; /* why servers of the database were closed; NULL: not counted */
 };
 
-/* What has been defined, as far as PostgreSQL says. */
+/* What a server's transaction may define. */
+struct definition {
+	struct buf texts;  /* with HELD_TEXTS: text\0text\0; broken: not all of them */
+	bool may_commit;   /* a text that is not answered may commit it, */
+	bool is_unclear;   /* and may define more than relations */
+	bool is_under_way; /* it is counted: pool/broker.h */
+	uint64_t known_by; /* the id of the reading by which it matters to nobody; 0: none */
+};
+
 enum server_definition {
-	DEFINES_NOTHING,  /* by this command; by one before it HELD_RELATION */
-	DEFINES_TABLE,    /* which may be temporary: its text says more */
-	DEFINES_RELATION, /* a table, an index or a sequence */
-	DEFINES_ANYTHING,
-	DEFINES_NO_MORE, /* all was committed, or has ended; HELD_DDL or HELD_RELATION is there */
-	DEFINES_LATER,   /* it was prepared, and may be committed on any server */
-	DEFINES_PREPARED /* what was prepared is committed */
+	DEFINES_NOTHING,
+	DEFINES_RELATION, /* by the tag of a command: a table, an index or a sequence */
+	DEFINES_ANYTHING, /* or HELD_DDL is there, and is committed */
+	DEFINES_PREPARED, /* what was prepared is committed */
+	DEFINES_LATER,    /* it was prepared, and may be committed on any server */
+	DEFINES_BY_TEXT,  /* lease.definition has changed */
+	DEFINES_NO_MORE   /* the transaction is over, or nobody will know */
 };
 
 /* What a server calls in its pool: on_free() from the loop, others within any of its functions. */
@@ -149,7 +157,7 @@ struct server_ops {
 	const struct credentials *(*credentials)(const struct server *server);
 	/* Adds to a text which secret that is, and where it comes from. */
 	void (*tell_secret)(const struct server *server, struct buf *out);
-	/* A command of its borrower's, or the transaction, has ended. */
+	/* Its borrower defines something, or that has ended. */
 	void (*on_definition)(struct server *server, enum server_definition what);
 	/* The turn in which the server was closed has ended: free it. */
 	void (*on_free)(struct server *server);
