@@ -224,11 +224,9 @@ void drain_end(struct clients *clients)
 
 void lanes_drain(const struct lanes *lanes, struct drain_progress *sum)
 {
-	const struct lane *lane;
-
 	*sum = (struct drain_progress){ 0 };
-	LANES_HELD(lane, lanes)
-	drain_add(lane->clients, sum);
+	LANES_HELD (lane, lanes)
+		drain_add(lane->clients, sum);
 }
 
 /*

@@ -14,7 +14,6 @@
 #include "daemon_priv.h"
 
 #include "pgweir/auth/outside.h"
-#include "pgweir/base/container_of.h"
 
 #define WORKER_THREADS 2
 #define SLOW_WORKER_THREADS 1
@@ -338,18 +337,14 @@ static void make_shared(struct daemon *daemon)
 
 static bool make_engine(struct daemon *daemon, struct err *err)
 {
-	struct lane *lane;
-
-	LANES_EACH(lane, &daemon->lanes)
-	{
+	LANES_EACH (lane, &daemon->lanes) {
 		if (!make_pools(daemon, lane, err))
 			return false;
 	}
 	if (!lifecycle_make_console(daemon, err))
 		return false;
 	make_shared(daemon);
-	LANES_EACH(lane, &daemon->lanes)
-	{
+	LANES_EACH (lane, &daemon->lanes) {
 		lane->clients = clients_new(&daemon->shared, lane->number, lane->pools,
 		                            daemon->now.config, daemon->now.users, err);
 		if (!lane->clients)
@@ -451,14 +446,12 @@ static void free_lane(struct lane *lane)
 
 static void free_lanes(struct daemon *daemon)
 {
-	struct lane *lane;
-
-	LANES_EACH(lane, &daemon->lanes)
-	free_lane(lane);
+	LANES_EACH (lane, &daemon->lanes)
+		free_lane(lane);
 	watches_done(&daemon->watches);
 	crew_free(&daemon->lanes.crew);
-	LANES_EACH(lane, &daemon->lanes)
-	loop_free(&lane->loop);
+	LANES_EACH (lane, &daemon->lanes)
+		loop_free(&lane->loop);
 	free(daemon->lanes.at);
 	gates_sweep(&daemon->shared.gates);
 	statement_limits_done(&daemon->shared.limits);
@@ -471,7 +464,6 @@ bool daemon_free(struct daemon **daemonp)
 {
 	struct daemon *daemon = *daemonp;
 	bool have_threads_ended;
-	struct lane *lane;
 
 	if (!daemon)
 		return true;
@@ -484,8 +476,7 @@ bool daemon_free(struct daemon **daemonp)
 	if (daemon->takeover)
 		takeover_end(daemon->takeover);
 	handover_free(&daemon->handover);
-	LANES_EACH(lane, &daemon->lanes)
-	{
+	LANES_EACH (lane, &daemon->lanes) {
 		if (lane->pools)
 			lane->pools->suspend = SUSPEND_NONE; /* nothing is resumed at the end */
 		clients_free(&lane->clients);

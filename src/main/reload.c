@@ -29,14 +29,12 @@ static void apply_to_lane(struct lane *lane, const struct parts *now)
 
 void reload_apply(struct daemon *daemon)
 {
-	struct lane *lane;
-
 	lanes_hold(&daemon->lanes);
 	if (!statement_limits_configure(&daemon->shared.limits, daemon->now.config))
 		log_warning(&daemon->logger, "out of memory: not all of [statements] is in force");
 	lanes_release(&daemon->lanes);
-	LANES_HELD(lane, &daemon->lanes)
-	apply_to_lane(lane, &daemon->now);
+	LANES_HELD (lane, &daemon->lanes)
+		apply_to_lane(lane, &daemon->now);
 	doors_set_options(daemon);
 	console_configure(daemon->console);
 }

@@ -2,15 +2,11 @@
 /*
  * Take-over from a running process: its sockets, then its connections in rounds.
  */
-#include "takeover.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "pgweir/base/container_of.h"
 #include "pgweir/client/handover.h"
-#include "pgweir/net/channel.h"
 #include "pgweir/pgwire/fields.h"
 
 #include "daemon_priv.h"
@@ -239,11 +235,10 @@ static const struct lane *lane_of_next_client(const struct lanes *lanes,
 
 static struct lane *lane_in_need(const struct lanes *lanes, struct bytes body)
 {
-	struct lane *lane, *found = lanes->at;
+	struct lane *found = lanes->at;
 	unsigned long need, most = 0;
 
-	LANES_EACH(lane, lanes)
-	{
+	LANES_EACH (lane, lanes) {
 		need = handover_server_need(lane->pools, body);
 		if (need > most ||
 		    (need == most && lane->pools->server_count < found->pools->server_count)) {
@@ -259,7 +254,6 @@ static void deal_one(const struct lanes *lanes, struct pools_arrival *arrival,
 {
 	struct channel_message *message = &round->at[at];
 	bool is_server = message->kind == HANDOVER_SERVER;
-	const struct lane *lane;
 
 	if (message->kind == HANDOVER_CLIENT ||
 	    (is_server && handover_server_is_lent(body_of(message)))) {
@@ -267,8 +261,8 @@ static void deal_one(const struct lanes *lanes, struct pools_arrival *arrival,
 	} else if (is_server) {
 		take(lane_in_need(lanes, body_of(message)), arrival, message);
 	} else {
-		LANES_EACH(lane, lanes)
-		take(lane, arrival, message);
+		LANES_EACH (lane, lanes)
+			take(lane, arrival, message);
 	}
 }
 
@@ -276,12 +270,9 @@ static void deal_one(const struct lanes *lanes, struct pools_arrival *arrival,
 static void deal(const struct lanes *lanes, struct pools_arrival *arrival,
                  struct channel_messages *round)
 {
-	struct lane *lane;
-
 	for (size_t i = 0; i < round->count; i++)
 		deal_one(lanes, arrival, round, i);
-	LANES_EACH(lane, lanes)
-	{
+	LANES_EACH (lane, lanes) {
 		pools_take_end(lane->pools, arrival);
 		clients_start(lane->clients);
 		if (lane->pools->suspend == SUSPEND_NONE)
@@ -511,10 +502,8 @@ void takeover_resume(struct daemon *daemon, const char *database)
 static void tell_taken(const struct daemon *daemon, const struct takeover *takeover)
 {
 	unsigned int client_count = 0, server_count = 0;
-	const struct lane *lane;
 
-	LANES_HELD(lane, &daemon->lanes)
-	{
+	LANES_HELD (lane, &daemon->lanes) {
 		client_count += lane->clients->count;
 		server_count += lane->pools->server_count;
 	}

@@ -4,8 +4,6 @@
  *
  *   {"name":"POOLS","at":"...Z","columns":[{"name":"database","type":"text"},...],"rows":[[...],...]}
  */
-#include <stdlib.h>
-
 #include "pgweir/base/text.h"
 
 #include "web_priv.h"

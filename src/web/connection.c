@@ -11,7 +11,6 @@
 #include "web_priv.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -58,9 +57,7 @@ static void on_limit(struct timer *timer);
 
 static void set_limit(struct connection *connection, usec_t limit)
 {
-	struct loop *loop = connection->all->loop;
-
-	timer_begin(&connection->timer, loop, limit, on_limit);
+	timer_begin(&connection->timer, connection->all->loop, limit, on_limit);
 }
 
 static void free_connection(struct connection *connection)
@@ -487,10 +484,9 @@ static bool evict_oldest(struct connections *all)
 
 bool connections_are_busy(const struct connections *all)
 {
-	const struct connection *connection;
 	unsigned int count = 0;
 
-	TAILQ_FOREACH (connection, &all->list, node)
+	TAILQ_EACH (connection, &all->list, node)
 		count += connection->state == CONNECTION_ANSWERING ||
 		         connection->state == CONNECTION_ENDING;
 	return count > WEB_CONNECTIONS_MAX - CONNECTIONS_KEPT;

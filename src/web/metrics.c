@@ -87,11 +87,14 @@ static struct bytes value_of(const struct metrics_text *text, const char *name)
 	return text->values[find_column(text, name)];
 }
 
+/* "yes" is 1, other words are 0. */
 static int64_t number_of(struct bytes value)
 {
 	char text[32];
 	int64_t number = 0;
 
+	if (bytes_are(value, "yes"))
+		return 1;
 	if (!value.count || value.count >= sizeof(text))
 		return 0;
 	memcpy(text, value.at, value.count);
@@ -172,8 +175,6 @@ static int64_t find_value(const struct metrics_text *text, const struct metric *
 	if (!value.at || (metric->key && (!bytes_are(text->values[0], metric->key) || !digits ||
 	                                  digits < value.count)))
 		return NO_VALUE;
-	if (metric->value == METRIC_YES)
-		return bytes_are(value, "yes");
 	if (metric->value == METRIC_SUM_OF_TIME)
 		return number_of(value) * USEC_PER_SEC + number_of(at[1]);
 	return number_of(value);

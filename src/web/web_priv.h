@@ -307,7 +307,6 @@ enum metric_type { METRIC_GAUGE, METRIC_COUNTER };
 enum metric_value {
 	METRIC_NUMBER,
 	METRIC_MICROSECONDS, /* written in seconds */
-	METRIC_YES,          /* "yes" is 1, everything else 0 */
 	METRIC_SUM_OF_TIME   /* seconds in this column, microseconds in the next one */
 };
 
