@@ -292,12 +292,12 @@ static void add_part(struct connection *connection)
 {
 	struct answer *answer = connection->answer;
 	struct buf part = { 0 };
-	enum answer_result result = answer->next(answer, &part);
+	enum table_result result = answer->next(answer, &part);
 
-	if (result == ANSWER_BROKEN || !buf_ok(&part))
+	if (result == TABLE_BROKEN || !buf_ok(&part))
 		connection_close(connection);
-	else if (part.count || result == ANSWER_END)
-		send_part(connection, &answer->head, buf_bytes(&part), result == ANSWER_END);
+	else if (part.count || result == TABLE_END)
+		send_part(connection, &answer->head, buf_bytes(&part), result == TABLE_END);
 	buf_free(&part);
 }
 
@@ -317,7 +317,7 @@ static void go_on(void *arg)
 		}
 		if (reader)
 			reader->state = READER_RESTS;
-		if (reader && reader->result == READER_FAILED)
+		if (reader && reader->result == TABLE_BROKEN)
 			refuse_table(connection, &reader->err);
 		else
 			add_part(connection);
@@ -325,7 +325,7 @@ static void go_on(void *arg)
 }
 
 void *connection_begin_answer(struct connection *connection, size_t size, const char *type,
-                              enum answer_result (*next)(struct answer *answer, struct buf *out))
+                              enum table_result (*next)(struct answer *answer, struct buf *out))
 {
 	struct answer *answer = calloc(1, size);
 

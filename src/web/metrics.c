@@ -425,46 +425,46 @@ static void on_scrape_over(struct answer *answer)
 	buf_free(&scrape->argument);
 }
 
-static enum answer_result begin_source(struct scrape *scrape, struct buf *out)
+static enum table_result begin_source(struct scrape *scrape, struct buf *out)
 {
 	struct buf words = { 0 };
 	bool is_begun;
 
 	if (!scrape->source->words) {
 		buf_add_text(out, scrape->text.is_openmetrics ? "# EOF\n" : "");
-		return ANSWER_END;
+		return TABLE_END;
 	}
 	metrics_begin(&scrape->text, scrape->source);
 	buf_printf(&words, "%s%s", scrape->source->words, buf_text(&scrape->argument));
 	is_begun = connection_read_table(&scrape->answer, buf_text(&words));
 	buf_free(&words);
 	if (!is_begun)
-		return ANSWER_BROKEN;
+		return TABLE_BROKEN;
 	scrape->answer.reader->skips_unused = true;
-	return ANSWER_MORE;
+	return TABLE_MORE;
 }
 
 /* A piece of a source has come. */
-static enum answer_result take_piece(struct scrape *scrape, struct buf *out)
+static enum table_result take_piece(struct scrape *scrape, struct buf *out)
 {
 	struct reader *reader = scrape->answer.reader;
 	size_t rows_max = scrape->source->rows_max;
 	bool has_too_many;
 
 	if (!metrics_take(&scrape->text, buf_bytes(&reader->piece)))
-		return ANSWER_BROKEN;
+		return TABLE_BROKEN;
 	/* histograms of so many databases would be more samples than all other metrics together */
 	has_too_many = rows_max && scrape->text.row_count > rows_max;
-	if (reader->result == READER_MORE && !has_too_many)
-		return ANSWER_MORE;
+	if (reader->result == TABLE_MORE && !has_too_many)
+		return TABLE_MORE;
 	reader_end(&scrape->answer.reader);
 	if (!has_too_many)
-		return ANSWER_MORE;
+		return TABLE_MORE;
 	scrape->source++;
 	return begin_source(scrape, out);
 }
 
-static enum answer_result next_part(struct answer *answer, struct buf *out)
+static enum table_result next_part(struct answer *answer, struct buf *out)
 {
 	struct scrape *scrape = container_of(answer, struct scrape, answer);
 
@@ -473,7 +473,7 @@ static enum answer_result next_part(struct answer *answer, struct buf *out)
 	if (scrape->source == metrics_sources && scrape->text.metric == 0) /* it comes first */
 		add_process(WEB_OF(answer->connection), scrape->text.is_openmetrics, out);
 	if (!metrics_write(&scrape->text, out))
-		return ANSWER_MORE;
+		return TABLE_MORE;
 	scrape->source++;
 	return begin_source(scrape, out);
 }
@@ -502,7 +502,7 @@ static void begin_scrape(struct connection *connection, const struct http_head *
 	scrape->source = sources;
 	scrape->argument = argument;
 	scrape->text.is_openmetrics = is_openmetrics;
-	if (begin_source(scrape, &none) != ANSWER_MORE)
+	if (begin_source(scrape, &none) != TABLE_MORE)
 		connection_close(connection);
 }
 

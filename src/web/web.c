@@ -87,7 +87,7 @@ struct health {
 	bool is_about_work;
 };
 
-static enum answer_result next_of_health(struct answer *answer, struct buf *out)
+static enum table_result next_of_health(struct answer *answer, struct buf *out)
 {
 	bool is_about_work = container_of(answer, struct health, answer)->is_about_work;
 	struct bytes values[COLUMNS_MAX], piece = buf_bytes(&answer->reader->piece);
@@ -106,7 +106,7 @@ static enum answer_result next_of_health(struct answer *answer, struct buf *out)
 		}
 	}
 	buf_printf(out, "%.*s\n", (int)reason.count, reason.at);
-	return ANSWER_END;
+	return TABLE_END;
 }
 
 static void health_answer(struct connection *connection, const struct http_head *head)

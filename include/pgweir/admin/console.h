@@ -193,7 +193,7 @@ struct table;
 enum table_result {
 	TABLE_MORE, /* there may be more rows: ask again in a later turn */
 	TABLE_END,
-	TABLE_BROKEN /* out of memory */
+	TABLE_BROKEN /* it cannot be completed: out of memory */
 };
 
 /*
