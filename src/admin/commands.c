@@ -393,16 +393,13 @@ static bool is_done(struct console_session *session)
 {
 	const struct lanes *lanes = session->console->with.lanes;
 	struct waiting *waiting = &session->waiting;
-	struct drain_progress sum;
 	unsigned int left = 0;
 	bool is_asked = false;
 
 	if (!is_wanted(session))
 		return true;
-	if (waiting->kind == WAITING_DRAIN) {
-		lanes_drain(lanes, &sum);
-		return sum.left == 0;
-	}
+	if (waiting->kind == WAITING_DRAIN)
+		return lanes_drain(lanes).left == 0;
 	lanes_hold(lanes);
 	LANES_EACH (lane, lanes)
 		left += left_in_lane(waiting, lane);
@@ -546,14 +543,12 @@ static bool run_wait_close(struct console_session *session, struct err *err)
 static void on_drain_tick(struct timer *timer)
 {
 	struct console_session *session = container_of(timer, struct console_session, waiting.tick);
-	struct drain_progress sum;
 	char text[256];
 
 	timer_begin(timer, session->console->with.loop, TICK_PERIOD, on_drain_tick);
 	if (stream_unsent(&session->client->stream))
 		return;
-	lanes_drain(session->console->with.lanes, &sum);
-	drain_describe(&sum, text, sizeof(text));
+	drain_describe(session->console->with.lanes, text, sizeof(text));
 	session_notice(session, text, NULL);
 	session_later(session);
 }

@@ -173,19 +173,6 @@ static void drain_add(const struct clients *clients, struct drain_progress *sum)
 	sum->time_left = time_left(clients);
 }
 
-void drain_describe(const struct drain_progress *sum, char *text, size_t size)
-{
-	char deadline[64] = "no deadline";
-
-	if (sum->time_left != DRAIN_NO_LIMIT)
-		snprintf(deadline, sizeof(deadline), "%lld s left",
-		         (long long)((sum->time_left + USEC_PER_SEC - 1) / USEC_PER_SEC));
-	snprintf(text, size,
-	         "draining: %u clients left, %u of them at work, %u waiting for a server; %" PRIu64
-	         " closed between transactions, %" PRIu64 " at the deadline; %s",
-	         sum->left, sum->working, sum->waiting, sum->closed, sum->cut, deadline);
-}
-
 void drain_gone(struct client *client)
 {
 	client->clients->drain.leaving_count -= client->is_leaving;
@@ -222,11 +209,27 @@ void drain_end(struct clients *clients)
 
 /* ---- all lanes ---- */
 
-void lanes_drain(const struct lanes *lanes, struct drain_progress *sum)
+struct drain_progress lanes_drain(const struct lanes *lanes)
 {
-	*sum = (struct drain_progress){ 0 };
+	struct drain_progress sum = { 0 };
+
 	LANES_HELD (lane, lanes)
-		drain_add(lane->clients, sum);
+		drain_add(lane->clients, &sum);
+	return sum;
+}
+
+void drain_describe(const struct lanes *lanes, char *text, size_t size)
+{
+	struct drain_progress sum = lanes_drain(lanes);
+	char deadline[64] = "no deadline";
+
+	if (sum.time_left != DRAIN_NO_LIMIT)
+		snprintf(deadline, sizeof(deadline), "%lld s left",
+		         (long long)((sum.time_left + USEC_PER_SEC - 1) / USEC_PER_SEC));
+	snprintf(text, size,
+	         "draining: %u clients left, %u of them at work, %u waiting for a server; %" PRIu64
+	         " closed between transactions, %" PRIu64 " at the deadline; %s",
+	         sum.left, sum.working, sum.waiting, sum.closed, sum.cut, deadline);
 }
 
 /*

@@ -113,11 +113,9 @@ static void resume_all(struct daemon *daemon)
 
 static void report(const struct daemon *daemon)
 {
-	struct drain_progress sum;
 	char text[256];
 
-	lanes_drain(&daemon->lanes, &sum);
-	drain_describe(&sum, text, sizeof(text));
+	drain_describe(&daemon->lanes, text, sizeof(text));
 	log_info(&daemon->logger, "%s", text);
 }
 
@@ -135,7 +133,7 @@ static void on_deadline(struct timer *timer)
 	struct drain_progress sum;
 
 	lanes_hold(&daemon->lanes);
-	lanes_drain(&daemon->lanes, &sum);
+	sum = lanes_drain(&daemon->lanes);
 	log_kept(&daemon->logger, LOG_LEVEL_WARNING, "drain",
 	         "the deadline of DRAIN has passed: closing the %u clients left",
 	         sum.left - sum.leaving);
@@ -146,25 +144,23 @@ static void on_deadline(struct timer *timer)
 
 /* ---- the last client ---- */
 
-static bool is_drained(const struct daemon *daemon, struct drain_progress *sum)
+static bool is_drained(const struct daemon *daemon)
 {
-	lanes_drain(&daemon->lanes, sum);
-	return sum->is_on && !sum->left;
+	struct drain_progress sum = lanes_drain(&daemon->lanes);
+
+	return sum.is_on && !sum.left;
 }
 
 static bool drain_is_over(struct pools_watch *watch)
 {
-	struct drain_progress sum;
-
-	return is_drained(container_of(watch, struct daemon, drain.watch), &sum);
+	return is_drained(container_of(watch, struct daemon, drain.watch));
 }
 
 static void on_drained(struct pools_watch *watch)
 {
 	struct daemon *daemon = container_of(watch, struct daemon, drain.watch);
-	struct drain_progress sum;
+	struct drain_progress sum = lanes_drain(&daemon->lanes);
 
-	lanes_drain(&daemon->lanes, &sum);
 	timer_clear(&daemon->drain.report);
 	timer_clear(&daemon->drain.deadline);
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "drain",
@@ -212,12 +208,10 @@ static void begin_drain(struct daemon *daemon, usec_t limit)
 
 static void end_drain(struct daemon *daemon)
 {
-	struct drain_progress sum;
-
 	if (!daemon->lanes.at[0].clients->drain.is_on)
 		return;
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "drain", "DRAIN %s, accepting clients",
-	         is_drained(daemon, &sum) ? "ended" : "canceled");
+	         is_drained(daemon) ? "ended" : "canceled");
 	stop_drain(daemon);
 	LANES_HELD (lane, &daemon->lanes)
 		drain_end(lane->clients);

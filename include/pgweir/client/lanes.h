@@ -51,7 +51,10 @@ static inline void lanes_release(const struct lanes *lanes) { crew_release(lanes
 	     each < (lanes)->at + (lanes)->count || (lanes_release(lanes), false); each++)
 
 /* The progress of DRAIN. Holds the lanes. */
-void lanes_drain(const struct lanes *lanes, struct drain_progress *sum);
+struct drain_progress lanes_drain(const struct lanes *lanes);
+
+/* The same as a text for people. */
+void drain_describe(const struct lanes *lanes, char *text, size_t size);
 
 /*
  * ---- clients that move to another lane ----

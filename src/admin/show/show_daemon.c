@@ -224,19 +224,14 @@ static bool next_certificates(struct cursor *cursor, void *row)
 
 SHOW_ROWS(dns_hosts, "DNS_HOSTS", DNS_ROW, "Cached results of DNS lookups.");
 
-/* That of the first loop: it hears what the others have found. */
-static struct resolver *resolver_of(const struct cursor *cursor)
-{
-	return cursor->lanes->at[0].resolver;
-}
-
+/* The resolver of the first loop hears what the others have found. */
 static bool next_dns_hosts(struct cursor *cursor, void *row)
 {
 	struct resolver_row name;
 	struct buf *addresses;
 	char text[ADDRESS_TEXT_SIZE];
 
-	if (!resolver_next_row(resolver_of(cursor), &cursor->dns, &name))
+	if (!resolver_next_row(cursor->lanes->at[0].resolver, &cursor->dns, &name))
 		return false;
 	addresses = cursor_text(cursor);
 	for (unsigned int i = 0; i < name.address_count; i++)
@@ -260,7 +255,7 @@ static bool next_dns_zones(struct cursor *cursor, void *row)
 {
 	struct resolver_zone_row zone;
 
-	if (!resolver_next_zone(resolver_of(cursor), &cursor->dns, &zone))
+	if (!resolver_next_zone(cursor->lanes->at[0].resolver, &cursor->dns, &zone))
 		return false;
 	return ROW_FILL(row, struct dns_zones_shown, ZONE_ROW);
 }
@@ -340,11 +335,9 @@ static const char *drain_state(const struct drain_progress *sum)
 
 static bool next_drain(struct cursor *cursor, void *row)
 {
-	struct drain_progress sum;
-	usec_t left;
+	struct drain_progress sum = lanes_drain(cursor->lanes);
+	usec_t left = sum.is_on ? sum.time_left : DRAIN_NO_LIMIT;
 
-	lanes_drain(cursor->lanes, &sum);
-	left = sum.is_on ? sum.time_left : DRAIN_NO_LIMIT;
 	return ROW_FILL(row, struct drain_shown, DRAIN_ROW) && cursor->index++ == 0;
 }
 
