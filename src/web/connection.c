@@ -158,7 +158,7 @@ static void add_head(struct connection *connection, const struct answer_head *he
 	                  "X-Content-Type-Options: nosniff\r\n"
 	                  "Cross-Origin-Resource-Policy: same-origin\r\n");
 	buf_add_text(out, head->fields ? head->fields : "");
-	if (connection->closes)
+	if (connection->head.closes)
 		buf_add_text(out, "Connection: close\r\n");
 }
 
@@ -168,7 +168,7 @@ static void end_answer(struct connection *connection)
 	if (connection->state != CONNECTION_ANSWERING)
 		return;
 	end_parts(connection);
-	if (connection->closes) {
+	if (connection->head.closes) {
 		buf_free(&connection->in);
 		connection->state = CONNECTION_ENDING;
 		set_limit(connection, ANSWER_LIMIT);
@@ -177,7 +177,7 @@ static void end_answer(struct connection *connection)
 		return;
 	}
 	connection->state = CONNECTION_READING;
-	buf_drop(&connection->in, connection->size);
+	buf_drop(&connection->in, connection->head.size);
 	if (!connection->in.count)
 		buf_free(&connection->in);
 	connection->seen = 0;
@@ -190,7 +190,7 @@ static void send_part(struct connection *connection, const struct answer_head *h
                       struct bytes part, bool is_last)
 {
 	bool is_whole = is_last && !connection->is_begun;
-	bool is_chunked = connection->is_chunked && !is_whole;
+	bool is_chunked = !connection->head.is_1_0 && !is_whole;
 	struct buf out = { 0 };
 
 	if (!connection->is_begun) {
@@ -200,18 +200,18 @@ static void send_part(struct connection *connection, const struct answer_head *h
 		buf_add_text(&out, is_chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n");
 	}
 	connection->is_begun = true;
-	if (part.count && !connection->is_head) {
+	if (part.count && !connection->head.is_head) {
 		if (is_chunked)
 			buf_printf(&out, "%zx\r\n", part.count);
 		buf_add(&out, part.at, part.count);
 		buf_add_text(&out, is_chunked ? "\r\n" : "");
 	}
-	if (is_last && is_chunked && !connection->is_head)
+	if (is_last && is_chunked && !connection->head.is_head)
 		buf_add_text(&out, "0\r\n\r\n");
 	if (!buf_ok(&out) || (out.count && !stream_send(&connection->stream, buf_bytes(&out))))
 		connection_close(connection);
 	buf_free(&out);
-	if (is_last || connection->is_head)
+	if (is_last || connection->head.is_head)
 		end_answer(connection);
 }
 
@@ -348,15 +348,12 @@ bool connection_read_table(struct answer *answer, const char *words)
 
 /* ---- requests ---- */
 
-static void handle(struct connection *connection, const struct http_head *head,
-                   enum http_result result)
+static void handle(struct connection *connection, enum http_result result)
 {
+	const struct http_head *head = &connection->head;
+
 	connection->state = CONNECTION_ANSWERING;
-	connection->is_head = head->is_head;
-	connection->closes = head->closes;
-	connection->is_chunked = !head->is_1_0;
 	connection->is_begun = false;
-	connection->size = head->size;
 	set_limit(connection, ANSWER_LIMIT);
 	if (!stream_want(&connection->stream, WANT_END)) {
 		connection_close(connection);
@@ -376,7 +373,6 @@ static void handle(struct connection *connection, const struct http_head *head,
 static void take(struct connection *connection, struct bytes more)
 {
 	bool is_first = connection->seen == 0;
-	struct http_head head;
 	enum http_result result;
 
 	buf_add(&connection->in, more.at, more.count);
@@ -384,9 +380,9 @@ static void take(struct connection *connection, struct bytes more)
 		connection_close(connection);
 		return;
 	}
-	result = http_head_read(buf_bytes(&connection->in), &connection->seen, &head);
+	result = http_head_read(buf_bytes(&connection->in), &connection->seen, &connection->head);
 	if (result != HTTP_MORE)
-		handle(connection, &head, result);
+		handle(connection, result);
 	else if (is_first && connection->in.count)
 		set_limit(connection, FIRST_LIMIT);
 }

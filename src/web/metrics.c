@@ -411,8 +411,7 @@ static void add_process(const struct web *web, bool is_openmetrics, struct buf *
 
 struct scrape {
 	struct answer answer;
-	const struct metrics_source *source; /* the one that is read or written */
-	struct buf argument;                 /* of each SHOW; empty: none */
+	struct buf argument; /* of each SHOW; empty: none */
 	struct metrics_text text;
 };
 
@@ -425,17 +424,18 @@ static void on_scrape_over(struct answer *answer)
 	buf_free(&scrape->argument);
 }
 
-static enum table_result begin_source(struct scrape *scrape, struct buf *out)
+static enum table_result begin_source(struct scrape *scrape, const struct metrics_source *source,
+                                      struct buf *out)
 {
 	struct buf words = { 0 };
 	bool is_begun;
 
-	if (!scrape->source->words) {
+	if (!source->words) {
 		buf_add_text(out, scrape->text.is_openmetrics ? "# EOF\n" : "");
 		return TABLE_END;
 	}
-	metrics_begin(&scrape->text, scrape->source);
-	buf_printf(&words, "%s%s", scrape->source->words, buf_text(&scrape->argument));
+	metrics_begin(&scrape->text, source);
+	buf_printf(&words, "%s%s", source->words, buf_text(&scrape->argument));
 	is_begun = connection_read_table(&scrape->answer, buf_text(&words));
 	buf_free(&words);
 	if (!is_begun)
@@ -448,7 +448,7 @@ static enum table_result begin_source(struct scrape *scrape, struct buf *out)
 static enum table_result take_piece(struct scrape *scrape, struct buf *out)
 {
 	struct reader *reader = scrape->answer.reader;
-	size_t rows_max = scrape->source->rows_max;
+	size_t rows_max = scrape->text.source->rows_max;
 	bool has_too_many;
 
 	if (!metrics_take(&scrape->text, buf_bytes(&reader->piece)))
@@ -460,8 +460,7 @@ static enum table_result take_piece(struct scrape *scrape, struct buf *out)
 	reader_end(&scrape->answer.reader);
 	if (!has_too_many)
 		return TABLE_MORE;
-	scrape->source++;
-	return begin_source(scrape, out);
+	return begin_source(scrape, scrape->text.source + 1, out);
 }
 
 static enum table_result next_part(struct answer *answer, struct buf *out)
@@ -470,12 +469,11 @@ static enum table_result next_part(struct answer *answer, struct buf *out)
 
 	if (answer->reader)
 		return take_piece(scrape, out);
-	if (scrape->source == metrics_sources && scrape->text.metric == 0) /* it comes first */
+	if (scrape->text.source == metrics_sources && scrape->text.metric == 0) /* it comes first */
 		add_process(WEB_OF(answer->connection), scrape->text.is_openmetrics, out);
 	if (!metrics_write(&scrape->text, out))
 		return TABLE_MORE;
-	scrape->source++;
-	return begin_source(scrape, out);
+	return begin_source(scrape, scrape->text.source + 1, out);
 }
 
 /* argument: of each SHOW; taken over. */
@@ -499,10 +497,9 @@ static void begin_scrape(struct connection *connection, const struct http_head *
 	}
 	web->scrape_count++;
 	scrape->answer.on_over = on_scrape_over;
-	scrape->source = sources;
 	scrape->argument = argument;
 	scrape->text.is_openmetrics = is_openmetrics;
-	if (begin_source(scrape, &none) != TABLE_MORE)
+	if (begin_source(scrape, sources, &none) != TABLE_MORE)
 		connection_close(connection);
 }
 

@@ -213,13 +213,11 @@ struct connection {
 	struct task task;      /* continues, or frees the connection */
 	struct answer *answer; /* in parts; NULL: none */
 	struct buf in;         /* begins with the current request, */
-	size_t size, seen;     /* which has this size; see http_head_read() */
+	struct http_head head; /* which has this head */
+	size_t seen;           /* see http_head_read() */
 	bool is_delayed;       /* a wrong secret was sent: 401 is the answer when the timer ends */
 	struct failure *failure;
-	bool is_head;    /* HEAD: the answer has no body */
-	bool closes;     /* the connection ends with this answer */
-	bool is_chunked; /* parts are chunks */
-	bool is_begun;   /* the head of an answer in parts is out */
+	bool is_begun; /* the head of an answer in parts is out */
 };
 
 void connections_init(struct connections *all, struct loop *loop);
