@@ -177,15 +177,6 @@ static void on_free(struct clients *clients)
 		doors_note_room(daemon_of(clients));
 }
 
-/* After a take-over, the key may be of a client that the old process still serves. */
-static bool on_unknown_cancel_key(struct clients *clients, struct bytes key,
-                                  struct farewell *farewell)
-{
-	struct daemon *daemon = daemon_of(clients);
-
-	return clients->keys.loop_number == 0 && takeover_pass_key(daemon, key, farewell);
-}
-
 /* ---- create the modules ---- */
 
 /*
@@ -329,7 +320,7 @@ static void make_shared(struct daemon *daemon)
 
 	shared->door = console_door(daemon->console);
 	shared->on_free = on_free;
-	shared->on_unknown_cancel_key = on_unknown_cancel_key;
+	shared->on_unknown_cancel_key = takeover_pass_key;
 	shared->send_elsewhere = daemon->lanes.count > 1 ? send_elsewhere : NULL;
 	shared->pick_home = pick_home;
 	shared->files_for_clients = limits_for_clients();

@@ -150,8 +150,11 @@ void takeover_end(struct takeover *takeover);
  */
 bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *err);
 
-/* Messages to the process that this one took over from. No effect if there is none. */
-bool takeover_pass_key(struct daemon *daemon, struct bytes key, struct farewell *farewell);
+/*
+ * Messages to the process that this one took over from. No effect if there is none. The key may be
+ * of a client that it still serves; keys come from all lanes, but only the first one passes them.
+ */
+bool takeover_pass_key(struct clients *clients, struct bytes key, struct farewell *farewell);
 void takeover_stop(struct daemon *daemon, enum shutdown_kind kind);
 void takeover_resume(struct daemon *daemon, const char *database);
 

@@ -54,11 +54,6 @@ struct handover {
 	bool is_to_stop; /* the new process has sent STOP: this process stops with it */
 };
 
-static void set_limit(struct handover *handover, usec_t limit)
-{
-	handover->channel.deadline = clock_now() + limit;
-}
-
 void handover_free(struct handover **handoverp)
 {
 	struct handover *handover = *handoverp;
@@ -166,7 +161,7 @@ static void hear_last_words(struct handover *handover)
 {
 	struct channel_message message;
 
-	set_limit(handover, 0);
+	handover->channel.deadline = clock_now();
 	while (channel_receive(&handover->channel, &message))
 		note_request(handover, &message);
 	obey_requests(handover);
@@ -245,34 +240,26 @@ static bool write_all(struct handover *handover, bool is_first)
 	return ok && channel_send(channel, HANDOVER_END, bytes_of("", 0), -1);
 }
 
-static char try_round(struct handover *handover)
-{
-	struct daemon *daemon = handover->daemon;
-	char answer;
-
-	set_limit(handover, ROUND_LIMIT);
-	if (!write_all(handover, handover->state == HANDOVER_GREETED))
-		return HANDOVER_NONE;
-	answer = await_answer(handover);
-	if (answer != HANDOVER_ACCEPTED)
-		return answer;
-	if (!channel_send(&handover->channel, HANDOVER_YOURS, bytes_of("", 0), -1))
-		return HANDOVER_NONE;
-	LANES_EACH (lane, &daemon->lanes) {
-		pools_let_go(lane->pools); /* first: a client that is let go returns its server */
-		handover->moved += clients_let_go(lane->clients);
-	}
-	return HANDOVER_ACCEPTED;
-}
-
 /* Unless it is ACCEPTED, all connections are as they were before. */
 static char make_round(struct handover *handover)
 {
 	const struct lanes *lanes = &handover->daemon->lanes;
-	char answer;
+	char answer = HANDOVER_NONE;
 
 	lanes_hold(lanes);
-	answer = try_round(handover);
+	handover->channel.deadline = clock_now() + ROUND_LIMIT;
+	if (write_all(handover, handover->state == HANDOVER_GREETED))
+		answer = await_answer(handover);
+	if (answer == HANDOVER_ACCEPTED &&
+	    !channel_send(&handover->channel, HANDOVER_YOURS, bytes_of("", 0), -1))
+		answer = HANDOVER_NONE;
+	if (answer == HANDOVER_ACCEPTED) {
+		LANES_EACH (lane, lanes) {
+			/* first: a client that is let go returns its server */
+			pools_let_go(lane->pools);
+			handover->moved += clients_let_go(lane->clients);
+		}
+	}
 	lanes_release(lanes);
 	return answer;
 }
@@ -366,7 +353,7 @@ static void finish_handover(struct handover *handover)
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over", "%s, shutting down",
 	         handover->state == HANDOVER_MOVING ? "everything is handed over"
 	                                            : "the last client has disconnected");
-	set_limit(handover, ROUND_LIMIT);
+	handover->channel.deadline = clock_now() + ROUND_LIMIT;
 	channel_send(&handover->channel, HANDOVER_DONE, bytes_of("", 0), -1);
 	handover_free(&daemon->handover);
 	loop_stop(daemon->loop);
@@ -440,7 +427,7 @@ static void on_message(struct watch *watch, unsigned int what)
 	char kind;
 
 	(void)what;
-	set_limit(handover, MESSAGE_LIMIT);
+	handover->channel.deadline = clock_now() + MESSAGE_LIMIT;
 	if (!channel_receive(&handover->channel, &message)) {
 		if (handover->state == HANDOVER_GREETED || channel_is_gone(&handover->channel))
 			serve_on(handover);
@@ -513,7 +500,7 @@ bool handover_start(struct daemon *daemon, struct client *client, const char *ve
 	handover->daemon = daemon;
 	handover->channel.fd = client_console_detach(client);
 	watch_init(&handover->watch, daemon->loop, handover->channel.fd, on_message);
-	set_limit(handover, MESSAGE_LIMIT);
+	handover->channel.deadline = clock_now() + MESSAGE_LIMIT;
 	if (!send_hello(handover) || !watch_set(&handover->watch, WATCH_READ))
 		serve_on(handover);
 	return true;

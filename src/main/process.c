@@ -282,9 +282,8 @@ bool pidfile_write(const char *path, struct err *err)
 		return err_set(err, ERR_SYSTEM, "cannot write pidfile %s: %s", path,
 		               strerror(errno));
 	/* Readable for other users, whatever the umask is. */
-	ok = fchmod(fd, 0644) == 0 && dprintf(fd, "%d\n", (int)getpid()) > 0;
-	if (!ok)
-		err_set(err, ERR_SYSTEM, "cannot write pidfile %s: %s", path, strerror(errno));
+	ok = (fchmod(fd, 0644) == 0 && dprintf(fd, "%d\n", (int)getpid()) > 0) ||
+	     err_set(err, ERR_SYSTEM, "cannot write pidfile %s: %s", path, strerror(errno));
 	close(fd);
 	if (!ok)
 		unlink(path);
@@ -300,9 +299,8 @@ bool pidfile_replace(const char *path, struct err *err)
 	unlink(fresh);
 	if (!pidfile_write(fresh, err))
 		return false;
-	ok = rename(fresh, path) == 0;
-	if (!ok)
-		err_set(err, ERR_SYSTEM, "cannot write pidfile %s: %s", path, strerror(errno));
+	ok = rename(fresh, path) == 0 ||
+	     err_set(err, ERR_SYSTEM, "cannot write pidfile %s: %s", path, strerror(errno));
 	unlink(fresh);
 	return ok;
 }

@@ -266,14 +266,16 @@ static void deal_one(const struct lanes *lanes, struct pools_arrival *arrival,
 	}
 }
 
-/* Uses all records of a round. The lanes must be held. */
-static void deal(const struct lanes *lanes, struct pools_arrival *arrival,
-                 struct channel_messages *round)
+/* Uses all records of a round. */
+static void deal(struct takeover *takeover, struct channel_messages *round)
 {
+	const struct lanes *lanes = &takeover->daemon->lanes;
+
+	lanes_hold(lanes);
 	for (size_t i = 0; i < round->count; i++)
-		deal_one(lanes, arrival, round, i);
+		deal_one(lanes, &takeover->arrival, round, i);
 	LANES_EACH (lane, lanes) {
-		pools_take_end(lane->pools, arrival);
+		pools_take_end(lane->pools, &takeover->arrival);
 		clients_start(lane->clients);
 		if (lane->pools->suspend == SUSPEND_NONE)
 			continue;
@@ -281,6 +283,7 @@ static void deal(const struct lanes *lanes, struct pools_arrival *arrival,
 		pools_quiesce(lane->pools);
 		clients_quiesce(lane->clients);
 	}
+	lanes_release(lanes);
 }
 
 /*
@@ -365,15 +368,6 @@ static char accept_it(struct takeover *takeover, struct err *err)
 	return HANDOVER_NONE;
 }
 
-static void use(struct takeover *takeover, struct channel_messages *round)
-{
-	const struct lanes *lanes = &takeover->daemon->lanes;
-
-	lanes_hold(lanes);
-	deal(lanes, &takeover->arrival, round);
-	lanes_release(lanes);
-}
-
 /* Says what to do about a record that was refused. After the first round there is less to do. */
 static void suggest(const struct takeover *takeover, struct err *err)
 {
@@ -401,7 +395,7 @@ static char make_round(struct takeover *takeover, struct err *err)
 	if (end == HANDOVER_END)
 		end = accept_it(takeover, err);
 	if (end == HANDOVER_YOURS)
-		use(takeover, &round);
+		deal(takeover, &round);
 	channel_messages_done(&round);
 	return end;
 }
@@ -456,9 +450,10 @@ static void on_round(struct watch *watch, unsigned int what)
 	}
 }
 
-bool takeover_pass_key(struct daemon *daemon, struct bytes key, struct farewell *farewell)
+bool takeover_pass_key(struct clients *clients, struct bytes key, struct farewell *farewell)
 {
-	struct takeover *takeover = daemon->takeover;
+	struct daemon *daemon = container_of(clients->shared, struct daemon, shared);
+	struct takeover *takeover = clients->keys.loop_number == 0 ? daemon->takeover : NULL;
 	struct cancel_record cancel = { .key = key, .last = buf_bytes(&farewell->last) };
 
 	/* Strangers send keys, too: they must not make this process wait for the old one. */
