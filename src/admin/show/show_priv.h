@@ -207,12 +207,6 @@ struct waiting_walk {
 	} places[LANES_MAX];
 };
 
-/* The position of SHOW LIMITS: which kind of object, and which of its limits. */
-struct limits_walk {
-	size_t scope, limit;
-	bool has_begun;
-};
-
 /* The position of SHOW STATEMENTS: which statements are chosen, and how far they are shown. */
 struct statements_walk {
 	unsigned int order;
@@ -264,7 +258,6 @@ struct cursor {
 	const struct lane *pools_lane, *clients_lane; /* where the walks are */
 	struct ordered ordered;
 	struct waiting_walk waiting;
-	struct limits_walk limits;
 	struct catalog_reading *reading; /* held by SHOW CATALOG, between two databases NULL */
 	struct statements_walk statements;
 	struct applications_walk applications;
@@ -277,12 +270,12 @@ struct cursor {
 	unsigned int look_count; /* items examined since the last row */
 	struct stats totals[2];  /* of SHOW TOTALS: totals and averages, since its first row */
 	/*
-	 * The next slot of SHOW HISTORY, row of SHOW PEER_POOLS, or byte of a catalog's parameters;
-	 * of SHOW SQLSTATES, the next row has no lower key.
+	 * The next slot of SHOW HISTORY, row of SHOW PEER_POOLS, kind of SHOW LIMITS, or byte of a
+	 * catalog's parameters; of SHOW SQLSTATES, the next row has no lower key.
 	 */
 	uint64_t slot;
 	size_t index;
-	unsigned int lane; /* whose names or rows come next: SHOW DNS_..., SHOW AUDIT */
+	unsigned int lane; /* whose rows come next: SHOW AUDIT */
 	unsigned long dns;
 	const struct client *client; /* of the current row, as `server` */
 	const struct server *server;

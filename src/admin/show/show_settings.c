@@ -295,20 +295,20 @@ static const struct scope {
 
 #define SCOPE_COUNT (sizeof(scopes) / sizeof(scopes[0]))
 
-/* Continues with the next limit, of the next object if needed. NULL: no more. */
+/*
+ * Continues with the next limit, of the next object if needed. cursor->slot is the scope, and
+ * cursor->index the limit. NULL: no more.
+ */
 static const struct scope *next_thing(struct cursor *cursor)
 {
-	struct limits_walk *walk = &cursor->limits;
+	for (; cursor->slot < SCOPE_COUNT; cursor->slot++) {
+		const struct scope *scope = &scopes[cursor->slot];
+		bool has_object = !scope->collect || cursor->ordered.has_last;
 
-	for (; walk->scope < SCOPE_COUNT; walk->scope++) {
-		const struct scope *scope = &scopes[walk->scope];
-
-		if (walk->has_begun && walk->limit < scope->count)
+		if (has_object && cursor->index < scope->count)
 			return scope;
-		walk->limit = 0;
-		walk->has_begun =
-		    scope->collect ? cursor_next_ordered(cursor, scope->collect) : !walk->has_begun;
-		if (walk->has_begun)
+		cursor->index = 0;
+		if (scope->collect && cursor_next_ordered(cursor, scope->collect))
 			return scope;
 		cursor->ordered = (struct ordered){ 0 };
 	}
@@ -353,7 +353,7 @@ static bool next_limits(struct cursor *cursor, void *at)
 
 	while (cursor_may_look(cursor) && (scope = next_thing(cursor))) {
 		/* HIT: it was hit, or the next client will hit it */
-		if (fill_limit(cursor, row, scope, cursor->limits.limit++) &&
+		if (fill_limit(cursor, row, scope, cursor->index++) &&
 		    (!cursor->argument || row->hits > 0 ||
 		     (row->value > 0 && row->used >= row->value)))
 			return true;
