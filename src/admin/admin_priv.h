@@ -10,7 +10,6 @@
 #include "pgweir/admin/console.h"
 #include "pgweir/base/buf.h"
 #include "pgweir/base/bytes.h"
-#include "pgweir/base/container_of.h"
 
 #include "show/show_priv.h"
 
@@ -18,14 +17,6 @@
 
 /* Copies a template to *out. Its lines @commands@, @features@ and @shows@ become these lists. */
 void admin_manual_fill(struct bytes template, struct buf *out);
-
-/* What is behind the words of a command: [argument], or argument and value. */
-struct words {
-	/* 0, 1, or 2 (with value); of a SHOW also more: then `value` has spaces between words */
-	unsigned int count;
-	char argument[64]; /* of a SHOW its name */
-	char value[256];
-};
 
 struct console_session;
 
@@ -83,9 +74,6 @@ bool command_is_event(const struct command *command);
 /* Stops waiting: the watch and the tick of DRAIN. The command itself is not undone. */
 void commands_wait_stop(struct console_session *session);
 
-/* Ends a PAUSE of all databases and a SUSPEND. */
-void command_resume_all(const struct console *console);
-
 /* ---- requests: request.c ---- */
 
 /* A statement that was recognised. A plain value: it owns nothing and may be copied. */
@@ -103,9 +91,6 @@ struct request {
  */
 bool request_check(const struct request *request, const struct console *console,
                    enum console_role role, struct err *err);
-
-/* What a cursor needs to return its rows. Valid as long as the request. */
-struct show_asked request_asked(const struct request *request);
 
 /*
  * Reads one statement; or several, `most` of them at most, if each is small talk. Returns how many

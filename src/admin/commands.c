@@ -8,11 +8,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 
 #include "pgweir/base/text.h"
 #include "pgweir/config/settings.h"
-#include "pgweir/pool/pools.h"
 
 #define TICK_PERIOD USEC_PER_SEC
 #define DRAIN_SECONDS_MAX 10000000
@@ -39,16 +37,14 @@ static bool check_not_held(struct console_session *session, struct err *err)
 static bool check_database(struct console_session *session, const char *verb, struct err *err)
 {
 	const struct words *words = words_of(session);
-	const struct lanes *lanes = session->console->with.lanes;
-	const struct lane *lane;
 	bool is_there = *words->argument; /* false: no such database, or no memory */
 
 	if (!words->count)
 		return true;
 	if (strcmp(words->argument, CONFIG_CONSOLE_DATABASE) == 0)
 		return err_set(err, ERR_STATE, "cannot %s admin db: %s", verb, words->argument);
-	LANES_EACH(lane, lanes)
-	is_there = is_there && pools_database(lane->pools, words->argument);
+	LANES_EACH (lane, session->console->with.lanes)
+		is_there = is_there && pools_database(lane->pools, words->argument);
 	return is_there || err_set(err, ERR_NO_DATABASE, "no such database: %s", words->argument);
 }
 
@@ -56,15 +52,6 @@ static bool check_database(struct console_session *session, const char *verb, st
 static struct database *database_in(const struct lane *lane, const char *name)
 {
 	return *name ? pools_find_database(lane->pools, name) : NULL;
-}
-
-void command_resume_all(const struct console *console)
-{
-	const struct lane *lane;
-
-	console->with.go_on(console->with.daemon);
-	LANES_HELD(lane, console->with.lanes)
-	pools_resume(lane->pools, NULL);
 }
 
 /* For struct hold: "PAUSE by admin@127.0.0.1". Writes to `by` and returns it. */
@@ -87,12 +74,11 @@ static const char *held_by(const struct console_session *session, const char *co
 /* The hint names the databases that a KILL has paused: a RESUME of all does not end that. */
 static void refuse_resume(struct console_session *session, struct err *err)
 {
-	const struct database *database;
 	unsigned int count = 0;
 	struct strbuf hint = strbuf_begin(session->hint, sizeof(session->hint));
 
 	err_set(err, ERR_STATE, "pooler is not paused/suspended");
-	TAILQ_FOREACH (database, &console_pools(session->console)->databases, node) {
+	TAILQ_EACH (database, &console_pools(session->console)->databases, node) {
 		if (!database->is_paused || count++ >= NAMED_MAX)
 			continue;
 		strbuf_add(&hint,
@@ -112,7 +98,7 @@ static void refuse_resume(struct console_session *session, struct err *err)
 static bool run_resume(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
-	const struct lane *first = with->lanes->at, *lane;
+	const struct lane *first = with->lanes->at;
 	const struct words *words = words_of(session);
 	bool is_console = strcmp(words->argument, CONFIG_CONSOLE_DATABASE) == 0;
 	const struct database *database;
@@ -134,13 +120,13 @@ static bool run_resume(struct console_session *session, struct err *err)
 		return false;
 	}
 	if (database) {
-		LANES_EACH(lane, with->lanes)
-		pools_resume(lane->pools, database_in(lane, words->argument));
+		LANES_EACH (lane, with->lanes)
+			pools_resume(lane->pools, database_in(lane, words->argument));
+		with->resumed(with->daemon, words->argument);
 	} else {
-		command_resume_all(session->console);
+		with->resume(with->daemon);
 		with->drain_end(with->daemon);
 	}
-	with->resumed(with->daemon, words->argument);
 	return true;
 }
 
@@ -149,32 +135,28 @@ static bool run_disable(struct console_session *session, struct err *err)
 {
 	const struct words *words = words_of(session);
 	bool disables = strcmp(session->portal.request.tag, "DISABLE") == 0;
-	const struct lane *lane;
 
 	if (!words->count)
 		return err_set(err, ERR_SYNTAX, "a database is required");
 	if (!check_database(session, disables ? "disable" : "enable", err))
 		return false;
-	LANES_EACH(lane, session->console->with.lanes)
-	database_in(lane, words->argument)->is_disabled = disables;
+	LANES_EACH (lane, session->console->with.lanes)
+		database_in(lane, words->argument)->is_disabled = disables;
 	return true;
 }
 
 static bool run_reconnect(struct console_session *session, struct err *err)
 {
-	const struct lane *lane;
-
 	if (!check_database(session, "reconnect", err))
 		return false;
-	LANES_EACH(lane, session->console->with.lanes)
-	pools_reconnect(lane->pools, database_in(lane, words_of(session)->argument));
+	LANES_EACH (lane, session->console->with.lanes)
+		pools_reconnect(lane->pools, database_in(lane, words_of(session)->argument));
 	return true;
 }
 
 static bool run_kill(struct console_session *session, struct err *err)
 {
 	const struct lanes *lanes = session->console->with.lanes;
-	const struct lane *lane, *other;
 	const char *name = words_of(session)->argument;
 	const struct pool *pool;
 	struct database *held;
@@ -184,18 +166,17 @@ static bool run_kill(struct console_session *session, struct err *err)
 		return false;
 	held_by(session, "KILL", by);
 	/* KILL of all pauses those that have a pool, in all lanes, also where they have none. */
-	LANES_EACH(lane, lanes)
-	for (pool = *name ? NULL : TAILQ_FIRST(&lane->pools->list); pool;
-	     pool = TAILQ_NEXT(pool, node)) {
-		LANES_EACH(other, lanes)
-		{
-			held = pools_database(other->pools, pool->database->name);
-			if (held)
-				pools_hold(other->pools, held, by);
+	LANES_EACH (lane, lanes)
+		for (pool = *name ? NULL : TAILQ_FIRST(&lane->pools->list); pool;
+		     pool = TAILQ_NEXT(pool, node)) {
+			LANES_EACH (other, lanes) {
+				held = pools_database(other->pools, pool->database->name);
+				if (held)
+					pools_hold(other->pools, held, by);
+			}
 		}
-	}
-	LANES_EACH(lane, lanes)
-	pools_kill(lane->pools, database_in(lane, name), by);
+	LANES_EACH (lane, lanes)
+		pools_kill(lane->pools, database_in(lane, name), by);
 	return true;
 }
 
@@ -203,17 +184,14 @@ static bool run_kill(struct console_session *session, struct err *err)
 
 static bool run_kill_client(struct console_session *session, struct err *err)
 {
-	const struct lanes *lanes = session->console->with.lanes;
 	const char *text = words_of(session)->argument;
 	struct client *client = NULL;
-	const struct lane *lane;
 	char *end;
 	unsigned long long id = strtoull(text, &end, 10);
 
 	if (end == text)
 		return err_set(err, ERR_PARAMETER, "invalid client pointer supplied");
-	LANES_EACH(lane, lanes)
-	{
+	LANES_EACH (lane, session->console->with.lanes) {
 		client = clients_find(lane->clients, id);
 		if (client)
 			break;
@@ -415,20 +393,16 @@ static bool is_done(struct console_session *session)
 {
 	const struct lanes *lanes = session->console->with.lanes;
 	struct waiting *waiting = &session->waiting;
-	struct drain_progress sum;
-	const struct lane *lane;
 	unsigned int left = 0;
 	bool is_asked = false;
 
 	if (!is_wanted(session))
 		return true;
-	if (waiting->kind == WAITING_DRAIN) {
-		lanes_drain(lanes, &sum);
-		return sum.left == 0;
-	}
+	if (waiting->kind == WAITING_DRAIN)
+		return lanes_drain(lanes).left == 0;
 	lanes_hold(lanes);
-	LANES_EACH(lane, lanes)
-	left += left_in_lane(waiting, lane);
+	LANES_EACH (lane, lanes)
+		left += left_in_lane(waiting, lane);
 	/* what a server in a letter becomes is known when it has arrived */
 	left += broker_of(session)->moving_count > 0;
 	lanes_release(lanes);
@@ -531,26 +505,24 @@ static bool begin_waiting(struct console_session *session, const char *name, enu
 static bool run_pause(struct console_session *session, struct err *err)
 {
 	const char *name = words_of(session)->argument;
-	const struct lane *lane;
 	char by[HOLD_BY_SIZE];
 
 	if (!check_not_held(session, err) || !check_database(session, "pause", err))
 		return false;
 	held_by(session, "PAUSE", by);
-	LANES_EACH(lane, session->console->with.lanes)
-	pools_pause(lane->pools, database_in(lane, name), by);
+	LANES_EACH (lane, session->console->with.lanes)
+		pools_pause(lane->pools, database_in(lane, name), by);
 	return begin_waiting(session, name, WAITING_PAUSE);
 }
 
 static bool run_suspend(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
-	const struct database *database;
 	char by[HOLD_BY_SIZE];
 
 	if (!check_not_held(session, err))
 		return false;
-	TAILQ_FOREACH (database, &console_pools(session->console)->databases, node) {
+	TAILQ_EACH (database, &console_pools(session->console)->databases, node) {
 		if (database->is_paused)
 			return err_set(err, ERR_STATE, "cannot suspend with paused databases");
 	}
@@ -571,15 +543,12 @@ static bool run_wait_close(struct console_session *session, struct err *err)
 static void on_drain_tick(struct timer *timer)
 {
 	struct console_session *session = container_of(timer, struct console_session, waiting.tick);
-	struct loop *loop = session->console->with.loop;
-	struct drain_progress sum;
 	char text[256];
 
-	timer_begin(timer, loop, TICK_PERIOD, on_drain_tick);
+	timer_begin(timer, session->console->with.loop, TICK_PERIOD, on_drain_tick);
 	if (stream_unsent(&session->client->stream))
 		return;
-	lanes_drain(session->console->with.lanes, &sum);
-	drain_describe(&sum, text, sizeof(text));
+	drain_describe(session->console->with.lanes, text, sizeof(text));
 	session_notice(session, text, NULL);
 	session_later(session);
 }
@@ -634,13 +603,11 @@ static bool is_host(const struct config *config, const char *name)
 /* DISABLE HOST, DRAIN HOST and ENABLE HOST */
 static bool run_host(struct console_session *session, struct err *err)
 {
-	const struct lanes *lanes = session->console->with.lanes;
 	const char *host = words_of(session)->value, *verb = session->portal.request.tag;
 	bool drains = strcmp(verb, "DRAIN") == 0;
 	enum host_admin admin = drains                         ? HOST_DRAINING
 	                        : strcmp(verb, "DISABLE") == 0 ? HOST_DISABLED
 	                                                       : HOST_ENABLED;
-	const struct lane *lane;
 	bool is_set;
 
 	if (!is_host(console_pools(session->console)->config, host))
@@ -648,8 +615,8 @@ static bool run_host(struct console_session *session, struct err *err)
 		               "no entry has the host \"%s\" (SHOW HOSTS has their names)", host);
 	is_set = clusters_set_admin(broker_of(session), host, admin, false,
 	                            loop_now(session->console->with.loop));
-	LANES_EACH(lane, lanes)
-	pools_leave_hosts(lane->pools);
+	LANES_EACH (lane, session->console->with.lanes)
+		pools_leave_hosts(lane->pools);
 	if (!is_set)
 		return err_set(err, ERR_STATE,
 		               "no memory, or too many hosts are drained or disabled: "
@@ -684,12 +651,8 @@ static void add_commands(struct buf *text, enum console_role role)
 
 static bool run_reset_statements(struct console_session *session, struct err *err)
 {
-	const struct lanes *lanes = session->console->with.lanes;
-	const struct lane *lane;
-
 	(void)err;
-	LANES_HELD(lane, lanes)
-	{
+	LANES_HELD (lane, session->console->with.lanes) {
 		calls_reset(&lane->clients->calls);
 		applications_reset(&lane->clients->applications);
 	}

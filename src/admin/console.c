@@ -3,8 +3,6 @@
  * The console as a whole: what its sessions share, the timer of the statistics, and tables for the
  * web server.
  */
-#include "pgweir/admin/console.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,13 +60,12 @@ static void arm_second(struct console *console, usec_t now, usec_t period)
 /* Whether a pool wants to be measured again in a quarter of a second. */
 static bool measure_pools(const struct console *console, usec_t now)
 {
-	const struct lane *lane;
 	bool is_sized = false;
 
-	LANES_EACH(lane, console->with.lanes)
-	is_sized |= pools_measure(lane->pools, now);
-	LANES_EACH(lane, console->with.lanes)
-	pools_resize(lane->pools, now);
+	LANES_EACH (lane, console->with.lanes)
+		is_sized |= pools_measure(lane->pools, now);
+	LANES_EACH (lane, console->with.lanes)
+		pools_resize(lane->pools, now);
 	return is_sized;
 }
 
@@ -77,14 +74,13 @@ static void on_second(struct timer *timer)
 {
 	struct console *console = container_of(timer, struct console, second);
 	usec_t now = loop_now(console->with.loop);
-	const struct lane *lane;
 	bool is_second = console->quarters == 0, is_sized;
 
 	lanes_hold(console->with.lanes);
 	if (is_second) {
 		timeline_tick(&console->source.timeline, console->with.lanes, now);
-		LANES_EACH(lane, console->with.lanes)
-		latency_drain(&console->source.latency, &lane->pools->latency, now);
+		LANES_EACH (lane, console->with.lanes)
+			latency_drain(&console->source.latency, &lane->pools->latency, now);
 	}
 	is_sized = measure_pools(console, now);
 	lanes_release(console->with.lanes);
@@ -193,7 +189,7 @@ struct table *table_begin(struct console *console, const char *words, bool skips
 		free(table);
 		return NULL;
 	}
-	cursor_begin(&table->cursor, &console->source, request_asked(&table->request));
+	cursor_begin(&table->cursor, &console->source, table->request.show, &table->request.words);
 	table->cursor.role = CONSOLE_STATS;
 	table->cursor.skips_unused = skips_unused;
 	return table;

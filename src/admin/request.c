@@ -189,13 +189,107 @@ static enum words_result read_value(const struct sentence *sentence, const struc
  * effect here, and a NOTICE reports it.
  */
 
-static bool next_talk(struct cursor *cursor, void *row);
-static bool next_name(struct cursor *cursor, void *row);
-static bool next_changeable_name(struct cursor *cursor, void *row);
-static bool next_type(struct cursor *cursor, void *row);
-static bool next_value(struct cursor *cursor, void *row);
-
 #define VERSION_SERVER VERSION_COMPATIBLE "/bouncer"
+
+static bool next_talk(struct cursor *cursor, void *at)
+{
+	const struct release *release = rows_release(cursor->source);
+	const char *text = cursor->argument;
+
+	if (cursor->index++)
+		return false;
+	if (strcmp(text, VERSION_SHOW) == 0)
+		text = release->shown;
+	else if (strcmp(text, VERSION_SERVER) == 0)
+		text = release->server_version;
+	if (strcmp(text, "1") == 0)
+		*(int64_t *)at = 1;
+	else
+		*(const char **)at = text;
+	return true;
+}
+
+/*
+ * ---- what the tab completion of psql 15 asks for after SHOW or SET ----
+ *
+ * Names of settings and, for SHOW, of tables; the type of a setting; its possible values.
+ */
+
+/* pattern: a prefix and %, or a complete name. */
+static bool is_like(const char *name, const char *pattern)
+{
+	for (; *pattern && *pattern != '%'; pattern++, name++) {
+		if (*pattern == '\\' && pattern[1])
+			pattern++;
+		if (tolower((unsigned char)*name) != tolower((unsigned char)*pattern))
+			return false;
+	}
+	return *pattern == '%' || !*name;
+}
+
+/*
+ * Tables first, then HELP, then settings; after SET only settings that can be changed. Only the
+ * query of SET has another string.
+ */
+static bool next_name(struct cursor *cursor, void *row)
+{
+	bool is_set = *cursor->other;
+	size_t tables = 0;
+
+	while (shows[tables])
+		tables++;
+	while (cursor->index < tables + 1 + settings_count) {
+		size_t index = cursor->index++;
+		const struct setting *setting =
+		    index > tables ? &settings[index - tables - 1] : NULL;
+		const char *name = setting          ? setting->name
+		                   : index < tables ? shows[index]->item
+		                                    : "HELP";
+
+		if ((is_set && (!setting || setting->reload != RELOAD_LIVE)) ||
+		    !is_like(name, cursor->argument))
+			continue;
+		*(const char **)row = cursor_lower(cursor, name);
+		return true;
+	}
+	return false;
+}
+
+/* The setting of this name; upper and lower case are equal. NULL: there is none. */
+static const struct setting *find_setting(const char *name)
+{
+	for (size_t i = 0; i < settings_count; i++) {
+		if (strcasecmp(settings[i].name, name) == 0)
+			return &settings[i];
+	}
+	return NULL;
+}
+
+static bool next_type(struct cursor *cursor, void *at)
+{
+	const struct setting *setting = cursor->index++ ? NULL : find_setting(cursor->argument);
+
+	if (setting)
+		*(const char **)at = setting_types[setting->type].vartype;
+	return setting != NULL;
+}
+
+/* The query has two strings: the prefix of the value (`other`), then the setting's name. */
+static bool next_value(struct cursor *cursor, void *at)
+{
+	const struct setting *setting = find_setting(cursor->argument);
+	const char **text = at;
+
+	while (setting && setting->words && setting->words[cursor->index]) {
+		*text = setting->words[cursor->index++];
+		if (is_like(*text, cursor->other))
+			return true;
+	}
+	return false;
+}
+
+/* ---- what is said ---- */
+
 #define PSQL_NAMES "SELECT pg_catalog . lower ( name ) FROM pg_catalog . pg_settings "
 
 /* A statement without a row; one with a single row; a query of psql's tab completion. */
@@ -263,7 +357,7 @@ static const struct talk talks[] = {
 	      next_name, "lower"),
 	LISTS(PSQL_NAMES "WHERE context IN ( ? , ? ) AND pg_catalog . lower ( name ) LIKE "
 	                 "pg_catalog . lower ( ? ) ...",
-	      next_changeable_name, "lower"),
+	      next_name, "lower"),
 	LISTS("SELECT vartype FROM pg_catalog . pg_settings WHERE pg_catalog . lower ( name ) = "
 	      "pg_catalog . lower ( ? )",
 	      next_type, "vartype"),
@@ -380,16 +474,6 @@ static bool is_brief(const struct request *request)
 
 #define COMMAND_SIZE 16 /* no command has a longer word at its begin */
 #define SUGGEST_SIZE 64
-
-/* The setting of this name; upper and lower case are equal. NULL: there is none. */
-static const struct setting *find_setting(const char *name)
-{
-	for (size_t i = 0; i < settings_count; i++) {
-		if (strcasecmp(settings[i].name, name) == 0)
-			return &settings[i];
-	}
-	return NULL;
-}
 
 static bool invalid(struct bytes text, struct err *err)
 {
@@ -703,105 +787,4 @@ bool request_check(const struct request *request, const struct console *console,
 	    pools_find_database(pools, name) || config_database_auto(pools->config))
 		return true;
 	return err_set(err, ERR_NO_DATABASE, "no such database: %s", name);
-}
-
-struct show_asked request_asked(const struct request *request)
-{
-	const struct words *words = &request->words;
-
-	return (struct show_asked){ request->show, words->count >= 2 ? words->value : NULL,
-		                    words->argument };
-}
-
-/* ---- the rows of small talk ---- */
-
-static bool next_talk(struct cursor *cursor, void *at)
-{
-	const struct release *release = rows_release(cursor->source);
-	const char *text = cursor->asked.argument;
-
-	if (cursor->index++)
-		return false;
-	if (strcmp(text, VERSION_SHOW) == 0)
-		text = release->shown;
-	else if (strcmp(text, VERSION_SERVER) == 0)
-		text = release->server_version;
-	if (strcmp(text, "1") == 0)
-		*(int64_t *)at = 1;
-	else
-		*(const char **)at = text;
-	return true;
-}
-
-/*
- * ---- what the tab completion of psql 15 asks for after SHOW or SET ----
- *
- * Names of settings and, for SHOW, of tables; the type of a setting; its possible values.
- */
-
-/* pattern: a prefix and %, or a complete name. */
-static bool is_like(const char *name, const char *pattern)
-{
-	for (; *pattern && *pattern != '%'; pattern++, name++) {
-		if (*pattern == '\\' && pattern[1])
-			pattern++;
-		if (tolower((unsigned char)*name) != tolower((unsigned char)*pattern))
-			return false;
-	}
-	return *pattern == '%' || !*name;
-}
-
-/* Tables first, then HELP, then settings; after SET only settings that can be changed. */
-static bool find_name(struct cursor *cursor, bool is_set, void *row)
-{
-	size_t tables = 0;
-
-	while (shows[tables])
-		tables++;
-	while (cursor->index < tables + 1 + settings_count) {
-		size_t index = cursor->index++;
-		const struct setting *setting =
-		    index > tables ? &settings[index - tables - 1] : NULL;
-		const char *name = setting          ? setting->name
-		                   : index < tables ? shows[index]->item
-		                                    : "HELP";
-
-		if ((is_set && (!setting || setting->reload != RELOAD_LIVE)) ||
-		    !is_like(name, cursor->asked.argument))
-			continue;
-		*(const char **)row = cursor_lower(cursor, name);
-		return true;
-	}
-	return false;
-}
-
-static bool next_name(struct cursor *cursor, void *row) { return find_name(cursor, false, row); }
-
-static bool next_changeable_name(struct cursor *cursor, void *row)
-{
-	return find_name(cursor, true, row);
-}
-
-static bool next_type(struct cursor *cursor, void *at)
-{
-	const struct setting *setting =
-	    cursor->index++ ? NULL : find_setting(cursor->asked.argument);
-
-	if (setting)
-		*(const char **)at = setting_types[setting->type].vartype;
-	return setting != NULL;
-}
-
-/* The query has two strings: the prefix of the value (`other`), then the setting's name. */
-static bool next_value(struct cursor *cursor, void *at)
-{
-	const struct setting *setting = find_setting(cursor->asked.argument);
-	const char **text = at;
-
-	while (setting && setting->words && setting->words[cursor->index]) {
-		*text = setting->words[cursor->index++];
-		if (is_like(*text, cursor->asked.other))
-			return true;
-	}
-	return false;
 }

@@ -152,8 +152,8 @@ static void execute_rows(struct console_session *session, uint32_t row_limit)
 	session->row_count = 0;
 	session->state = SESSION_ROWS;
 	if (portal->state == PORTAL_NEW) {
-		cursor_begin(&portal->cursor, &session->console->source,
-		             request_asked(&portal->request));
+		cursor_begin(&portal->cursor, &session->console->source, portal->request.show,
+		             &portal->request.words);
 		portal->cursor.is_owner = session_is_owner(session);
 		portal->cursor.role = session->role;
 		portal->state = PORTAL_BEGUN;
@@ -561,7 +561,7 @@ static void on_cancel(struct console_session *session)
 	/* Also if it is idle: its PAUSE may have completed just before the request came. */
 	if ((is_global || is_at_rest) && pools_are_held(console_pools(session->console)) &&
 	    session->role == CONSOLE_ADMIN && !with->is_shutting_down(with->daemon))
-		command_resume_all(session->console);
+		with->resume(with->daemon);
 }
 
 static void on_close(struct console_session *session)
@@ -571,7 +571,7 @@ static void on_close(struct console_session *session)
 	/* While everything is suspended, no new console can log in to end the SUSPEND. */
 	if (console_pools(console)->suspend != SUSPEND_NONE &&
 	    show_source_console_count(&console->source) <= 1)
-		console->with.go_on(console->with.daemon);
+		console->with.resume(console->with.daemon);
 	commands_wait_stop(session);
 	timer_clear(&session->turn);
 	drop_statements(session);

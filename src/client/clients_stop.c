@@ -141,43 +141,43 @@ void drain_check(struct client *client)
 
 /* ---- progress ---- */
 
-void lanes_drain(const struct lanes *lanes, struct drain_progress *sum)
+struct drain_progress lanes_drain(const struct lanes *lanes)
 {
 	const struct drain *drain = &lanes->at->clients->drain;
 	usec_t left = drain->began_at + drain->limit - loop_now(lanes->at->loop);
-	const struct lane *lane;
+	struct drain_progress sum = { .is_on = drain->is_on, .time_left = DRAIN_NO_LIMIT };
 
-	*sum = (struct drain_progress){ .is_on = drain->is_on, .time_left = DRAIN_NO_LIMIT };
-	LANES_HELD(lane, lanes)
-	{
+	LANES_HELD (lane, lanes) {
 		const unsigned int *counts = lane->clients->state_counts;
 
 		drain = &lane->clients->drain;
-		sum->left += count_left(lane->clients);
-		sum->leaving += drain->leaving_count;
-		sum->working += counts[CLIENT_ACTIVE] + counts[CLIENT_PREPARING] +
-		                counts[CLIENT_SETTLING] + counts[CLIENT_CATCHING_UP];
-		sum->waiting += counts[CLIENT_WAITING];
-		sum->newcomers += counts[CLIENT_NEWCOMER];
-		sum->closed += drain->closed_count;
-		sum->cut += drain->cut_count;
+		sum.left += count_left(lane->clients);
+		sum.leaving += drain->leaving_count;
+		sum.working += counts[CLIENT_ACTIVE] + counts[CLIENT_PREPARING] +
+		               counts[CLIENT_SETTLING] + counts[CLIENT_CATCHING_UP];
+		sum.waiting += counts[CLIENT_WAITING];
+		sum.newcomers += counts[CLIENT_NEWCOMER];
+		sum.closed += drain->closed_count;
+		sum.cut += drain->cut_count;
 	}
-	sum->is_overdue = drain->is_overdue;
+	sum.is_overdue = drain->is_overdue;
 	if (drain->limit)
-		sum->time_left = drain->is_overdue || left < 0 ? 0 : left;
+		sum.time_left = drain->is_overdue || left < 0 ? 0 : left;
+	return sum;
 }
 
-void drain_describe(const struct drain_progress *sum, char *text, size_t size)
+void drain_describe(const struct lanes *lanes, char *text, size_t size)
 {
+	struct drain_progress sum = lanes_drain(lanes);
 	char deadline[64] = "no deadline";
 
-	if (sum->time_left != DRAIN_NO_LIMIT)
+	if (sum.time_left != DRAIN_NO_LIMIT)
 		snprintf(deadline, sizeof(deadline), "%lld s left",
-		         (long long)((sum->time_left + USEC_PER_SEC - 1) / USEC_PER_SEC));
+		         (long long)((sum.time_left + USEC_PER_SEC - 1) / USEC_PER_SEC));
 	snprintf(text, size,
 	         "draining: %u clients left, %u of them at work, %u waiting for a server; %" PRIu64
 	         " closed between transactions, %" PRIu64 " at the deadline; %s",
-	         sum->left, sum->working, sum->waiting, sum->closed, sum->cut, deadline);
+	         sum.left, sum.working, sum.waiting, sum.closed, sum.cut, deadline);
 }
 
 /* ---- begin and end ---- */

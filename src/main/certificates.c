@@ -2,8 +2,7 @@
 /*
  * The certificates of ours: which are in use, and warnings before they expire.
  *
- * A configuration that is loaded or checked is judged by the files that it names. While the daemon
- * runs, those in use count: a file may have been replaced and not been read.
+ * Those that were read count: a file may have been replaced since.
  */
 #include <stdio.h>
 #include <string.h>
@@ -35,107 +34,98 @@ static const char *say_left(int64_t left, char out[32])
 	return out;
 }
 
-/* ---- those of a configuration ---- */
+/* ---- where they are ---- */
 
-static void judge(struct source_pos pos, const char *setting, const char *path,
-                  struct problems *problems)
+/* Those of the settings first, then those of listeners. */
+struct contexts {
+	size_t count;
+	const struct tls_context *at[1 + CONFIG_LISTENERS_MAX], *server;
+	const struct config_listener *entries[1 + CONFIG_LISTENERS_MAX];
+};
+
+static void add_gate(struct contexts *contexts, const struct gate_rules *rules)
 {
-	char words[32];
-	int64_t left;
-
-	if (path && *path && tls_time_left(path, &left) && left <= thresholds[0])
-		problems_warn(problems, pos, "%s: the certificate in %s %s", setting, path,
-		              say_left(left, words));
+	contexts->entries[contexts->count] = rules->entry;
+	contexts->at[contexts->count++] = rules->tls;
 }
 
-/* Those with a certificate of their own. Returns whether others use that of the settings. */
-static bool judge_listeners(const struct config *config, struct problems *problems)
+/* If only the web server shows certificates of the settings, it has them. */
+static struct contexts contexts_of(const struct parts *parts)
 {
-	const struct config_listener *entry = NULL;
-	bool is_inherited = false;
+	const struct tls_context *client = parts->tls.client;
+	struct contexts contexts = { .count = 1,
+		                     .at = { client ? client : web_rights_tls(parts->web) },
+		                     .server = parts->tls.server };
 
-	while ((entry = config_listener_next(config, entry))) {
-		const char *mode = entry->client_tls_sslmode;
-
-		if (entry->client_tls_cert_file)
-			judge(entry->pos, "client_tls_cert_file", entry->client_tls_cert_file,
-			      problems);
-		else
-			is_inherited |= mode && strcmp(mode, "disable") != 0;
-	}
-	return is_inherited;
+	for (size_t i = 0; i < parts->gates.count; i++)
+		add_gate(&contexts, &parts->gates.at[i]);
+	return contexts;
 }
 
-void certificates_judge(const struct config *config, struct problems *problems)
+/* Whether one of the first contexts has this certificate. */
+static bool is_known(const struct contexts *contexts, size_t count, const char *file)
 {
-	const struct config_list *names = &config->client_tls_name_files;
-	bool is_used = config->client_tls_sslmode != TLS_MODE_DISABLE || config->metrics_tls;
+	struct tls_certificate other;
 
-	if (judge_listeners(config, problems) || is_used) {
-		judge(config_source_pos(config, "client_tls_cert_file"), "client_tls_cert_file",
-		      config->client_tls_cert_file, problems);
-		for (size_t i = 0; i < names->count; i++)
-			judge(config_source_pos(config, "client_tls_name_files"),
-			      "client_tls_name_files", names->names[i], problems);
-	}
-	if (config->server_tls_sslmode != TLS_MODE_DISABLE)
-		judge(config_source_pos(config, "server_tls_cert_file"), "server_tls_cert_file",
-		      config->server_tls_cert_file, problems);
-}
-
-/* ---- those in use ---- */
-
-/* Whether one of the first doors, or the context, has this certificate. */
-static bool is_known(const struct daemon *daemon, const struct tls_context *main,
-                     const struct door *until, const char *file)
-{
-	const struct door *door;
-	struct tls_certificate own;
-
-	if (tls_context_certificate(main, 0, &own) && strcmp(own.file, file) == 0)
-		return true;
-	TAILQ_FOREACH (door, &daemon->doors, node) {
-		if (door == until)
-			return false;
-		if (door->gate && tls_context_certificate(door->gate->rules.tls, 0, &own) &&
-		    strcmp(own.file, file) == 0)
-			return true;
+	for (size_t i = 0; i < count; i++) {
+		for (size_t j = 0; tls_context_certificate(contexts->at[i], j, &other); j++) {
+			if (strcmp(other.file, file) == 0)
+				return true;
+		}
 	}
 	return false;
 }
 
-/* If only the web server shows certificates of the settings, it has them. */
-static const struct tls_context *main_context(const struct daemon *daemon)
+/* *entry: of the listener that it belongs to; NULL: of none. false: no more. */
+static bool find(const struct contexts *contexts, size_t number, struct certificate_shown *shown,
+                 const struct config_listener **entry)
 {
-	return daemon->now.tls.client ? daemon->now.tls.client : web_tls(daemon->web);
+	struct tls_certificate *found = &shown->certificate;
+
+	for (size_t i = 0; i < contexts->count; i++) {
+		*entry = contexts->entries[i];
+		for (size_t j = 0; tls_context_certificate(contexts->at[i], j, found); j++) {
+			shown->setting = j ? "client_tls_name_files" : "client_tls_cert_file";
+			if (!is_known(contexts, i, found->file) && number-- == 0)
+				return true;
+		}
+	}
+	*entry = NULL;
+	shown->setting = "server_tls_cert_file";
+	return number == 0 && tls_context_certificate(contexts->server, 0, found);
 }
+
+/* ---- those of a configuration ---- */
+
+void certificates_judge(const struct parts *parts, struct problems *problems)
+{
+	struct contexts contexts = contexts_of(parts);
+	const struct config_listener *entry;
+	struct certificate_shown shown;
+	char words[32];
+
+	for (size_t i = 0; find(&contexts, i, &shown, &entry); i++) {
+		if (shown.certificate.seconds_left <= thresholds[0])
+			problems_warn(
+			    problems,
+			    entry ? entry->pos : config_source_pos(parts->config, shown.setting),
+			    "%s: the certificate in %s %s", shown.setting, shown.certificate.file,
+			    say_left(shown.certificate.seconds_left, words));
+	}
+}
+
+/* ---- those in use ---- */
 
 bool certificates_show(struct daemon *daemon, size_t number, struct certificate_shown *shown)
 {
-	const struct tls_context *main = main_context(daemon);
-	const struct door *door;
-	struct tls_certificate own;
+	struct contexts contexts = contexts_of(&daemon->now);
+	const struct config_listener *entry;
 
-	*shown = (struct certificate_shown){ .setting = "client_tls_cert_file" };
-	for (size_t i = 0; tls_context_certificate(main, i, &shown->certificate); i++) {
-		if (i > 0)
-			shown->setting = "client_tls_name_files";
-		if (number-- == 0)
-			return true;
+	TAILQ_EACH (door, &daemon->doors, node) {
+		if (door->gate)
+			add_gate(&contexts, &door->gate->rules);
 	}
-	TAILQ_FOREACH (door, &daemon->doors, node) {
-		const struct tls_context *context = door->gate ? door->gate->rules.tls : NULL;
-
-		if (!tls_context_certificate(context, 0, &own) ||
-		    is_known(daemon, main, door, own.file))
-			continue;
-		*shown = (struct certificate_shown){ "client_tls_cert_file", own };
-		if (number-- == 0)
-			return true;
-	}
-	shown->setting = "server_tls_cert_file";
-	return number == 0 &&
-	       tls_context_certificate(daemon->now.tls.server, 0, &shown->certificate);
+	return find(&contexts, number, shown, &entry);
 }
 
 void certificates_look(struct daemon *daemon)

@@ -14,7 +14,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -551,6 +550,7 @@ struct check {
 	struct parts parts; /* without those that cannot be made */
 	struct problems problems;
 	size_t user_count, rule_count;
+	size_t known_count; /* users of the running daemon, too */
 	size_t change_count;
 	struct buf running; /* the names of running databases, each with its terminating zero */
 };
@@ -768,28 +768,21 @@ static bool compare_databases(struct check *check, struct ask *ask, struct err *
 
 /* ---- users and rules ---- */
 
-struct known {
-	const struct users *users;
-	size_t count; /* of those that run, too */
-};
-
 static void on_user(void *arg, const char *const *values, size_t count)
 {
-	struct known *known = arg;
+	struct check *check = arg;
 
-	known->count += count && values[0] && users_find(known->users, values[0]);
+	check->known_count += count && values[0] && users_find(check->parts.users, values[0]);
 }
 
 /* Only new names can be found: the console also shows users from other sources. */
 static bool compare_users(struct check *check, struct ask *ask, struct err *err)
 {
-	struct known known = { .users = check->parts.users };
-
-	if (!ask_query(ask, "SHOW USERS", on_user, &known, err))
+	if (!ask_query(ask, "SHOW USERS", on_user, check, err))
 		return false;
-	if (check->user_count > known.count) {
+	if (check->user_count > check->known_count) {
 		printf("auth_file: %zu user%s (%zu new)\n", check->user_count,
-		       plural(check->user_count), check->user_count - known.count);
+		       plural(check->user_count), check->user_count - check->known_count);
 		check->change_count++;
 	}
 	return true;

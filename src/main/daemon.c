@@ -14,7 +14,6 @@
 #include "daemon_priv.h"
 
 #include "pgweir/auth/outside.h"
-#include "pgweir/base/container_of.h"
 
 #define WORKER_THREADS 2
 #define SLOW_WORKER_THREADS 1
@@ -177,15 +176,6 @@ static void on_free(struct clients *clients)
 		doors_note_room(daemon_of(clients));
 }
 
-/* After a take-over, the key may be of a client that the old process still serves. */
-static bool on_unknown_cancel_key(struct clients *clients, struct bytes key,
-                                  struct farewell *farewell)
-{
-	struct daemon *daemon = daemon_of(clients);
-
-	return clients->keys.loop_number == 0 && takeover_pass_key(daemon, key, farewell);
-}
-
 /* ---- create the modules ---- */
 
 /*
@@ -329,7 +319,7 @@ static void make_shared(struct daemon *daemon)
 
 	shared->door = console_door(daemon->console);
 	shared->on_free = on_free;
-	shared->on_unknown_cancel_key = on_unknown_cancel_key;
+	shared->on_unknown_cancel_key = takeover_pass_key;
 	shared->send_elsewhere = daemon->lanes.count > 1 ? send_elsewhere : NULL;
 	shared->pick_home = pick_home;
 	shared->files_for_clients = limits_for_clients();
@@ -337,18 +327,14 @@ static void make_shared(struct daemon *daemon)
 
 static bool make_engine(struct daemon *daemon, struct err *err)
 {
-	struct lane *lane;
-
-	LANES_EACH(lane, &daemon->lanes)
-	{
+	LANES_EACH (lane, &daemon->lanes) {
 		if (!make_pools(daemon, lane, err))
 			return false;
 	}
 	if (!lifecycle_make_console(daemon, err))
 		return false;
 	make_shared(daemon);
-	LANES_EACH(lane, &daemon->lanes)
-	{
+	LANES_EACH (lane, &daemon->lanes) {
 		lane->clients = clients_new(&daemon->shared, lane->number, lane->pools,
 		                            daemon->now.config, daemon->now.users, err);
 		if (!lane->clients)
@@ -450,14 +436,12 @@ static void free_lane(struct lane *lane)
 
 static void free_lanes(struct daemon *daemon)
 {
-	struct lane *lane;
-
-	LANES_EACH(lane, &daemon->lanes)
-	free_lane(lane);
+	LANES_EACH (lane, &daemon->lanes)
+		free_lane(lane);
 	watches_done(&daemon->watches);
 	crew_free(&daemon->lanes.crew);
-	LANES_EACH(lane, &daemon->lanes)
-	loop_free(&lane->loop);
+	LANES_EACH (lane, &daemon->lanes)
+		loop_free(&lane->loop);
 	free(daemon->lanes.at);
 	gates_done(&daemon->shared.gates);
 	ranges_release(&daemon->shared.proxies);
@@ -471,7 +455,6 @@ bool daemon_free(struct daemon **daemonp)
 {
 	struct daemon *daemon = *daemonp;
 	bool have_threads_ended;
-	struct lane *lane;
 
 	if (!daemon)
 		return true;
@@ -484,8 +467,7 @@ bool daemon_free(struct daemon **daemonp)
 	if (daemon->takeover)
 		takeover_end(daemon->takeover);
 	handover_free(&daemon->handover);
-	LANES_EACH(lane, &daemon->lanes)
-	{
+	LANES_EACH (lane, &daemon->lanes) {
 		if (lane->pools)
 			lane->pools->suspend = SUSPEND_NONE; /* nothing is resumed at the end */
 		clients_free(&lane->clients);

@@ -7,19 +7,22 @@
 
 #include "pgweir/admin/console.h"
 #include "pgweir/auth/derived.h"
+#include "pgweir/base/container_of.h"
+#include "pgweir/base/record.h"
 #include "pgweir/client/lanes.h"
 #include "pgweir/loop/workers.h"
 #include "pgweir/loop/crew.h"
+#include "pgweir/net/channel.h"
 #include "pgweir/net/listener.h"
 #include "pgweir/net/outbox.h"
 #include "pgweir/pgwire/sql_digest.h"
+#include "pgweir/pool/handover.h"
 #include "pgweir/pool/homes.h"
 #include "pgweir/web/web.h"
 
+#include "ask.h"
 #include "load.h"
-#include "options.h"
 #include "process.h"
-#include "takeover.h"
 
 /*
  * ---- lane_load: lane.c ----
@@ -112,15 +115,90 @@ struct daemon {
 	bool is_served_elsewhere;
 };
 
+/*
+ * ---- take-over (-R) ----
+ *
+ * takeover.c is the new process: it asks the console of the old one for its sockets, on the Unix
+ * socket of the same configuration. handover_give.c is the old one.
+ */
+
+struct takeover {
+	struct channel channel;        /* fd -1: there is no process to take over from */
+	pid_t pid;                     /* of that process */
+	struct handed_sockets sockets; /* -1: a listener owns it now */
+	bool is_given;                 /* a service manager opened those of the main listener */
+	bool is_other_version;         /* the process refuses our version */
+	/* takeover_run(): */
+	struct daemon *daemon; /* NULL: no round was asked for yet */
+	struct watch watch;
+	struct timer look; /* set: no more rounds, the old process serves its last clients */
+	struct pools_arrival arrival;
+};
+
+/* That process goes on to serve. false: *err says why it refuses. true with fd -1: none runs. */
+bool takeover_begin(struct takeover *takeover, const struct config *config, struct err *err);
+
+/*
+ * Closes the channel, and the sockets that were not used; again: no effect. The old process
+ * continues, unless it has stopped already.
+ */
+void takeover_end(struct takeover *takeover);
+
+/*
+ * Before any client is accepted. false: see *err; the other process still has everything. The
+ * daemon uses *takeover until it is freed.
+ */
+bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *err);
+
+/*
+ * Messages to the process that this one took over from. No effect if there is none. The key may be
+ * of a client that it still serves; keys come from all lanes, but only the first one passes them.
+ */
+bool takeover_pass_key(struct clients *clients, struct bytes key, struct farewell *farewell);
+void takeover_stop(struct daemon *daemon, enum shutdown_kind kind);
+void takeover_resume(struct daemon *daemon, const char *database);
+
 /* handover_give.c. See struct console_with, hand_over. */
 bool handover_start(struct daemon *daemon, struct client *client, const char *version,
                     struct err *err);
 void handover_free(struct handover **handover);
 
-/* takeover.c: messages to the process that this one took over from. No effect if there is none. */
-bool takeover_pass_key(struct daemon *daemon, struct bytes key, struct farewell *farewell);
-void takeover_stop(struct daemon *daemon, enum shutdown_kind kind);
-void takeover_resume(struct daemon *daemon, const char *database);
+/*
+ * ---- what both processes have ----
+ *
+ * The version, the argument of TAKEOVER, is a number. Increase it when the messages of
+ * net/channel.h, their order, or a table of a record changes, but for counters.
+ *
+ * Releases before 0.4.0 know the plain format: our records without their optional fields at the
+ * end, and without TLS, hosts and session state. We read it, and write it to them: then clients
+ * that need more stay in the old process. 0.1.0 reads the version as a number, and refuses others.
+ */
+
+#define HANDOVER_VERSION "4"
+#define HANDOVER_VERSION_PLAIN "3"
+
+/* HELLO: describes the old process. */
+struct hello_record {
+	uint64_t pid;
+	char version[128]; /* VERSION_OWN */
+	bool is_given;     /* a service manager opened its listening sockets */
+};
+
+extern const struct record_table hello_record_table;
+
+/*
+ * CANCEL: a cancel request that the new process got. The descriptor of the message is its
+ * connection, which the old process ends when it has dealt with it. In the plain format there is
+ * only the key, without a record and a descriptor.
+ */
+struct cancel_record {
+	struct bytes key;
+	struct bytes last; /* sent before the connection ends: struct farewell */
+};
+
+#define CANCEL_LAST_MAX 512
+
+extern const struct record_table cancel_record_table;
 
 /*
  * ---- doors.c: a change ----
@@ -198,12 +276,6 @@ void lifecycle_end(struct daemon *daemon);
 /* Takes what is loaded, and the sockets. NULL: see *err. */
 struct daemon *daemon_new(struct log *log, const struct options *options, struct parts *loaded,
                           struct handed_sockets *given, struct takeover *takeover, struct err *err);
-
-/*
- * Before any client is accepted. false: see *err; the other process still has everything. The
- * daemon uses *takeover until it is freed.
- */
-bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *err);
 
 /* Accepts NULL. false: a thread still waits for PAM or LDAP, so the process must end by _exit(). */
 bool daemon_free(struct daemon **daemon);

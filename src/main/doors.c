@@ -12,7 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
 
 #include "daemon_priv.h"
@@ -49,15 +48,14 @@ void doors_note_room(struct daemon *daemon)
 static void on_shortage(void *arg)
 {
 	struct daemon *daemon = ((struct door *)arg)->daemon;
-	struct lane *lane, *oldest = daemon->lanes.at;
+	struct lane *oldest = daemon->lanes.at;
 	int none = SHORTAGE_NONE;
 	usec_t at, first = 0;
 
 	daemon->shortage.letter.open = on_room;
 	atomic_compare_exchange_strong(&daemon->shortage.state, &none, SHORTAGE_HERE);
 	lanes_hold(&daemon->lanes);
-	LANES_EACH(lane, &daemon->lanes)
-	{
+	LANES_EACH (lane, &daemon->lanes) {
 		at = clients_oldest_login(lane->clients);
 		if (at && (!first || at < first)) {
 			first = at;
@@ -92,9 +90,8 @@ static struct door *door_new(struct daemon *daemon, const struct config_listener
 static void close_listener(struct daemon *daemon, struct listener **listener)
 {
 	const char *path = *listener ? listener_unix_path(*listener) : NULL;
-	const struct door *other;
 
-	TAILQ_FOREACH (other, &daemon->doors, node) {
+	TAILQ_EACH (other, &daemon->doors, node) {
 		if (path && other->listener && other->listener != *listener &&
 		    text_same(listener_unix_path(other->listener), path))
 			listener_own_file(*listener, false);
@@ -118,9 +115,7 @@ void doors_free(struct daemon *daemon) { free_doors(&daemon->doors); }
 
 static struct door *find(const struct daemon *daemon, const char *name)
 {
-	struct door *door;
-
-	TAILQ_FOREACH (door, &daemon->doors, node) {
+	TAILQ_EACH (door, &daemon->doors, node) {
 		if (door->gate && strcmp(door->gate->name, name) == 0)
 			return door;
 	}
@@ -152,10 +147,9 @@ static unsigned int copy_sockets(const struct daemon *daemon, int *copies)
 {
 	unsigned int count = 0;
 	struct address address;
-	const struct door *door;
 	int fd;
 
-	TAILQ_FOREACH (door, &daemon->doors, node) {
+	TAILQ_EACH (door, &daemon->doors, node) {
 		if (!door->gate)
 			continue;
 		for (size_t i = 0; count < HANDED_SOCKETS_MAX &&
@@ -278,9 +272,7 @@ bool doors_prepare(struct doors_change *change, struct gates *gates, struct err 
 
 void doors_abandon(struct doors_change *change)
 {
-	struct door *door;
-
-	TAILQ_FOREACH (door, &change->daemon->doors, node)
+	TAILQ_EACH (door, &change->daemon->doors, node)
 		listener_free(&door->opened);
 	free_doors(&change->fresh);
 }
@@ -354,29 +346,24 @@ void doors_commit(struct doors_change *change, struct gates *gates)
 
 void doors_do(struct daemon *daemon, void (*act)(struct listener *listener))
 {
-	struct door *door;
-
-	TAILQ_FOREACH (door, &daemon->doors, node)
+	TAILQ_EACH (door, &daemon->doors, node)
 		act(door->listener);
 }
 
 void doors_accept(struct daemon *daemon)
 {
-	struct door *door;
-
-	TAILQ_FOREACH (door, &daemon->doors, node)
+	TAILQ_EACH (door, &daemon->doors, node)
 		set_accepting(daemon, door->listener);
 }
 
 void doors_serve(struct daemon *daemon, bool are_ours)
 {
 	const char *pidfile = daemon->now.config->pidfile;
-	struct door *door;
 	struct err err;
 
 	daemon->is_served_elsewhere = !are_ours;
 	doors_accept(daemon);
-	TAILQ_FOREACH (door, &daemon->doors, node)
+	TAILQ_EACH (door, &daemon->doors, node)
 		listener_own_file(door->listener, are_ours);
 	if (are_ours && *pidfile && !pidfile_replace(pidfile, &err))
 		log_error(&daemon->logger, "%s", err.text);
@@ -384,18 +371,14 @@ void doors_serve(struct daemon *daemon, bool are_ours)
 
 void doors_set_options(struct daemon *daemon)
 {
-	struct door *door;
-
-	TAILQ_FOREACH (door, &daemon->doors, node)
+	TAILQ_EACH (door, &daemon->doors, node)
 		listener_set_options(door->listener, &daemon->lanes.at[0].pools->server_sockets,
 		                     daemon->now.config->tcp_defer_accept);
 }
 
 bool doors_show(struct daemon *daemon, size_t index, struct listener_shown *shown)
 {
-	const struct door *door;
-
-	TAILQ_FOREACH (door, &daemon->doors, node) {
+	TAILQ_EACH (door, &daemon->doors, node) {
 		if (index-- > 0)
 			continue;
 		*shown = (struct listener_shown){

@@ -14,14 +14,12 @@
  * What cannot be handed over (OpenSSL's TLS, replication, logins, consoles) is served here. When
  * the last of these clients has disconnected, this process stops.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "pgweir/base/container_of.h"
 #include "pgweir/base/version.h"
 #include "pgweir/client/client.h"
 #include "pgweir/client/handover.h"
@@ -56,11 +54,6 @@ struct handover {
 	bool is_to_stop; /* the new process has sent STOP: this process stops with it */
 };
 
-static void set_limit(struct handover *handover, usec_t limit)
-{
-	handover->channel.deadline = clock_now() + limit;
-}
-
 void handover_free(struct handover **handoverp)
 {
 	struct handover *handover = *handoverp;
@@ -80,11 +73,10 @@ void handover_free(struct handover **handoverp)
 
 static void cancel_in_lane(struct daemon *daemon, struct bytes key, struct farewell *farewell)
 {
-	struct lane *lane, *found = daemon->lanes.at;
+	struct lane *found = daemon->lanes.at;
 
 	lanes_hold(&daemon->lanes);
-	LANES_EACH(lane, &daemon->lanes)
-	{
+	LANES_EACH (lane, &daemon->lanes) {
 		if (clients_know_key(lane->clients, key))
 			found = lane;
 	}
@@ -115,13 +107,11 @@ static void obey_resume(struct daemon *daemon, struct bytes name)
 {
 	char text[CONFIG_DATABASE_NAME_MAX + 1];
 	struct database *database;
-	struct lane *lane;
 
 	if (daemon->lanes.at[0].clients->is_shutting_down)
 		return;
 	snprintf(text, sizeof(text), "%.*s", (int)name.count, name.count ? name.at : "");
-	LANES_HELD(lane, &daemon->lanes)
-	{
+	LANES_HELD (lane, &daemon->lanes) {
 		database = pools_find_database(lane->pools, text);
 		if (database || !*text)
 			pools_resume(lane->pools, database);
@@ -171,7 +161,7 @@ static void hear_last_words(struct handover *handover)
 {
 	struct channel_message message;
 
-	set_limit(handover, 0);
+	handover->channel.deadline = clock_now();
 	while (channel_receive(&handover->channel, &message))
 		note_request(handover, &message);
 	obey_requests(handover);
@@ -187,11 +177,7 @@ static void let_clients_in(struct daemon *daemon)
 /* Serves all connections that were not handed over, if nothing else has stopped them. */
 static void keep_all(const struct handover *handover, bool is_gone)
 {
-	const struct lanes *lanes = &handover->daemon->lanes;
-	struct lane *lane;
-
-	LANES_HELD(lane, lanes)
-	{
+	LANES_HELD (lane, &handover->daemon->lanes) {
 		pools_keep(lane->pools, is_gone);
 		clients_go_on(lane->clients);
 	}
@@ -240,51 +226,39 @@ static bool write_all(struct handover *handover, bool is_first)
 {
 	const struct lanes *lanes = &handover->daemon->lanes;
 	struct channel *channel = &handover->channel;
-	struct lane *lane;
 	bool ok = true;
 
-	LANES_EACH(lane, lanes)
-	{
+	LANES_EACH (lane, lanes) {
 		/* send what is queued: what a socket does not accept is known then */
 		outbox_send(lane->streams.outbox);
 		ok = ok && pools_write(lane->pools, channel, is_first) &&
 		     clients_write(lane->clients, channel);
 	}
-	LANES_EACH(lane, lanes)
-	ok = ok && handover_write_idle_servers(lane->pools, channel, is_first);
+	LANES_EACH (lane, lanes)
+		ok = ok && handover_write_idle_servers(lane->pools, channel, is_first);
 	return ok && channel_send(channel, HANDOVER_END, bytes_of("", 0), -1);
-}
-
-static char try_round(struct handover *handover)
-{
-	struct daemon *daemon = handover->daemon;
-	struct lane *lane;
-	char answer;
-
-	set_limit(handover, ROUND_LIMIT);
-	if (!write_all(handover, handover->state == HANDOVER_GREETED))
-		return HANDOVER_NONE;
-	answer = await_answer(handover);
-	if (answer != HANDOVER_ACCEPTED)
-		return answer;
-	if (!channel_send(&handover->channel, HANDOVER_YOURS, bytes_of("", 0), -1))
-		return HANDOVER_NONE;
-	LANES_EACH(lane, &daemon->lanes)
-	{
-		pools_let_go(lane->pools); /* first: a client that is let go returns its server */
-		handover->moved += clients_let_go(lane->clients);
-	}
-	return HANDOVER_ACCEPTED;
 }
 
 /* Unless it is ACCEPTED, all connections are as they were before. */
 static char make_round(struct handover *handover)
 {
 	const struct lanes *lanes = &handover->daemon->lanes;
-	char answer;
+	char answer = HANDOVER_NONE;
 
 	lanes_hold(lanes);
-	answer = try_round(handover);
+	handover->channel.deadline = clock_now() + ROUND_LIMIT;
+	if (write_all(handover, handover->state == HANDOVER_GREETED))
+		answer = await_answer(handover);
+	if (answer == HANDOVER_ACCEPTED &&
+	    !channel_send(&handover->channel, HANDOVER_YOURS, bytes_of("", 0), -1))
+		answer = HANDOVER_NONE;
+	if (answer == HANDOVER_ACCEPTED) {
+		LANES_EACH (lane, lanes) {
+			/* first: a client that is let go returns its server */
+			pools_let_go(lane->pools);
+			handover->moved += clients_let_go(lane->clients);
+		}
+	}
 	lanes_release(lanes);
 	return answer;
 }
@@ -294,34 +268,31 @@ static char make_round(struct handover *handover)
 /* Of all lanes, and those between two lanes. */
 static unsigned int served_count(const struct daemon *daemon)
 {
-	const struct lane *lane;
 	unsigned int count = 0;
 
-	LANES_HELD(lane, &daemon->lanes)
-	count += lane->clients->count - lane->clients->state_counts[CLIENT_CONSOLE] +
-	         atomic_load_explicit(&lane->arriving_count, memory_order_relaxed);
+	LANES_HELD (lane, &daemon->lanes)
+		count += lane->clients->count - lane->clients->state_counts[CLIENT_CONSOLE] +
+		         atomic_load_explicit(&lane->arriving_count, memory_order_relaxed);
 	return count;
 }
 
 /* Statements that are being cancelled are awaited, too. */
 static bool is_empty(const struct daemon *daemon)
 {
-	const struct lane *lane;
 	bool is_ending = false;
 
-	LANES_HELD(lane, &daemon->lanes)
-	is_ending |= lane->pools->ending_count > 0;
+	LANES_HELD (lane, &daemon->lanes)
+		is_ending |= lane->pools->ending_count > 0;
 	return !is_ending && served_count(daemon) == 0 && !daemon->takeover;
 }
 
 /* Whether a client can leave now; brings those that must rest closer to it. */
 static bool have_leavers(struct daemon *daemon)
 {
-	struct lane *lane;
 	bool have = false;
 
-	LANES_HELD(lane, &daemon->lanes)
-	have |= clients_look(lane->clients);
+	LANES_HELD (lane, &daemon->lanes)
+		have |= clients_look(lane->clients);
 	return have;
 }
 
@@ -381,7 +352,7 @@ static void finish_handover(struct handover *handover)
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over", "%s, shutting down",
 	         handover->state == HANDOVER_MOVING ? "everything is handed over"
 	                                            : "the last client has disconnected");
-	set_limit(handover, ROUND_LIMIT);
+	handover->channel.deadline = clock_now() + ROUND_LIMIT;
 	channel_send(&handover->channel, HANDOVER_DONE, bytes_of("", 0), -1);
 	handover_free(&daemon->handover);
 	loop_stop(daemon->loop);
@@ -390,14 +361,13 @@ static void finish_handover(struct handover *handover)
 static void on_deadline(struct timer *timer)
 {
 	struct handover *handover = container_of(timer, struct handover, deadline);
-	struct lane *lane;
 	struct err err;
 
 	err_close(&err, CLOSE_TAKEOVER_TIMEOUT);
 	log_kept(&handover->daemon->logger, LOG_LEVEL_WARNING, "take-over",
 	         "takeover_timeout: closing the last %u clients", served_count(handover->daemon));
-	LANES_HELD(lane, &handover->daemon->lanes)
-	clients_dismiss(lane->clients, &err);
+	LANES_HELD (lane, &handover->daemon->lanes)
+		clients_dismiss(lane->clients, &err);
 }
 
 static void look(struct timer *timer)
@@ -456,7 +426,7 @@ static void on_message(struct watch *watch, unsigned int what)
 	char kind;
 
 	(void)what;
-	set_limit(handover, MESSAGE_LIMIT);
+	handover->channel.deadline = clock_now() + MESSAGE_LIMIT;
 	if (!channel_receive(&handover->channel, &message)) {
 		if (handover->state == HANDOVER_GREETED || channel_is_gone(&handover->channel))
 			serve_on(handover);
@@ -482,12 +452,11 @@ static bool send_hello(struct handover *handover)
 		.version = VERSION_OWN,
 		.is_given = listener_is_given(TAILQ_FIRST(&daemon->doors)->listener),
 	};
-	const struct door *door;
 	struct address address;
 	int fd;
 
 	channel_send_table(channel, HANDOVER_HELLO, &hello_record_table, &hello, -1);
-	TAILQ_FOREACH (door, &daemon->doors, node) {
+	TAILQ_EACH (door, &daemon->doors, node) {
 		for (size_t i = 0; (fd = listener_fd(door->listener, i, &address)) >= 0; i++)
 			channel_send(channel, HANDOVER_LISTENER,
 			             bytes_text(door->gate ? door->gate->name : ""), fd);
@@ -517,21 +486,20 @@ bool handover_start(struct daemon *daemon, struct client *client, const char *ve
 {
 	bool is_plain = strcmp(version, HANDOVER_VERSION_PLAIN) == 0;
 	struct handover *handover;
-	struct lane *lane;
 
 	if (!may_start(daemon, is_plain, version, err))
 		return false;
 	handover = calloc(1, sizeof(*handover));
 	if (!handover)
 		return err_set(err, ERR_MEMORY, "out of memory");
-	LANES_HELD(lane, &daemon->lanes)
-	lane->pools->is_handover_plain = is_plain;
+	LANES_HELD (lane, &daemon->lanes)
+		lane->pools->is_handover_plain = is_plain;
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over", "another process is taking over");
 	daemon->handover = handover;
 	handover->daemon = daemon;
 	handover->channel.fd = client_console_detach(client);
 	watch_init(&handover->watch, daemon->loop, handover->channel.fd, on_message);
-	set_limit(handover, MESSAGE_LIMIT);
+	handover->channel.deadline = clock_now() + MESSAGE_LIMIT;
 	if (!send_hello(handover) || !watch_set(&handover->watch, WATCH_READ))
 		serve_on(handover);
 	return true;

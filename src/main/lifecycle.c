@@ -9,8 +9,6 @@
 
 #include "daemon_priv.h"
 
-#include "pgweir/base/container_of.h"
-
 /*
  * ---- SUSPEND: all connections come to rest between two messages, and stay at rest ----
  *
@@ -25,11 +23,9 @@
 
 static void finish_suspend(struct daemon *daemon)
 {
-	struct lane *lane;
-
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "suspend", "suspended");
-	LANES_EACH(lane, &daemon->lanes)
-	pools_suspended(lane->pools);
+	LANES_EACH (lane, &daemon->lanes)
+		pools_suspended(lane->pools);
 	doors_accept(daemon);
 }
 
@@ -42,12 +38,10 @@ static bool is_late(const struct daemon *daemon)
 
 static void drop_undrained(struct daemon *daemon)
 {
-	struct lane *lane;
 	struct err err;
 
 	err_close(&err, CLOSE_SUSPEND_TIMEOUT);
-	LANES_EACH(lane, &daemon->lanes)
-	{
+	LANES_EACH (lane, &daemon->lanes) {
 		clients_drop_busy(lane->clients, &err);
 		pools_drop_busy(lane->pools, &err);
 	}
@@ -56,12 +50,10 @@ static void drop_undrained(struct daemon *daemon)
 static void look(struct timer *timer)
 {
 	struct daemon *daemon = container_of(timer, struct daemon, suspend);
-	struct lane *lane;
 	bool is_done = true;
 
 	lanes_hold(&daemon->lanes);
-	LANES_EACH(lane, &daemon->lanes)
-	{
+	LANES_EACH (lane, &daemon->lanes) {
 		is_done &= pools_quiesce(lane->pools);
 		is_done &= clients_quiesce(lane->clients);
 	}
@@ -79,30 +71,34 @@ static void look(struct timer *timer)
 
 static void suspend_begin(struct daemon *daemon, const char *by)
 {
-	struct lane *lane;
-
 	daemon->suspended_at = loop_now(daemon->loop);
 	lanes_hold(&daemon->lanes);
-	LANES_EACH(lane, &daemon->lanes)
-	pools_suspend(lane->pools, by);
+	LANES_EACH (lane, &daemon->lanes)
+		pools_suspend(lane->pools, by);
 	look(&daemon->suspend);
 	lanes_release(&daemon->lanes);
 }
 
 static void suspend_end(struct daemon *daemon)
 {
-	struct lane *lane;
-
 	timer_clear(&daemon->suspend);
 	if (daemon->lanes.at[0].pools->suspend == SUSPEND_NONE)
 		return;
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "suspend", "SUSPEND ended");
-	LANES_HELD(lane, &daemon->lanes)
-	{
+	LANES_HELD (lane, &daemon->lanes) {
 		pools_go_on(lane->pools);
 		clients_go_on(lane->clients);
 	}
 	doors_accept(daemon);
+}
+
+/* Clients that another process still serves are resumed there, too. */
+static void resume_all(struct daemon *daemon)
+{
+	suspend_end(daemon);
+	LANES_HELD (lane, &daemon->lanes)
+		pools_resume(lane->pools, NULL);
+	takeover_resume(daemon, "");
 }
 
 /*
@@ -117,11 +113,9 @@ static void suspend_end(struct daemon *daemon)
 
 static void report(const struct daemon *daemon)
 {
-	struct drain_progress sum;
 	char text[256];
 
-	lanes_drain(&daemon->lanes, &sum);
-	drain_describe(&sum, text, sizeof(text));
+	drain_describe(&daemon->lanes, text, sizeof(text));
 	log_info(&daemon->logger, "%s", text);
 }
 
@@ -137,39 +131,36 @@ static void on_deadline(struct timer *timer)
 {
 	struct daemon *daemon = container_of(timer, struct daemon, drain.deadline);
 	struct drain_progress sum;
-	struct lane *lane;
 
 	lanes_hold(&daemon->lanes);
-	lanes_drain(&daemon->lanes, &sum);
+	sum = lanes_drain(&daemon->lanes);
 	log_kept(&daemon->logger, LOG_LEVEL_WARNING, "drain",
 	         "the deadline of DRAIN has passed: closing the %u clients left",
 	         sum.left - sum.leaving);
-	LANES_EACH(lane, &daemon->lanes)
-	drain_overrun(lane->clients);
+	LANES_EACH (lane, &daemon->lanes)
+		drain_overrun(lane->clients);
 	lanes_release(&daemon->lanes);
 }
 
 /* ---- the last client ---- */
 
-static bool is_drained(const struct daemon *daemon, struct drain_progress *sum)
+static bool is_drained(const struct daemon *daemon)
 {
-	lanes_drain(&daemon->lanes, sum);
-	return sum->is_on && !sum->left;
+	struct drain_progress sum = lanes_drain(&daemon->lanes);
+
+	return sum.is_on && !sum.left;
 }
 
 static bool drain_is_over(struct pools_watch *watch)
 {
-	struct drain_progress sum;
-
-	return is_drained(container_of(watch, struct daemon, drain.watch), &sum);
+	return is_drained(container_of(watch, struct daemon, drain.watch));
 }
 
 static void on_drained(struct pools_watch *watch)
 {
 	struct daemon *daemon = container_of(watch, struct daemon, drain.watch);
-	struct drain_progress sum;
+	struct drain_progress sum = lanes_drain(&daemon->lanes);
 
-	lanes_drain(&daemon->lanes, &sum);
 	timer_clear(&daemon->drain.report);
 	timer_clear(&daemon->drain.deadline);
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "drain",
@@ -192,11 +183,10 @@ static void stop_drain(struct daemon *daemon)
 static void drain_clients(struct daemon *daemon, usec_t limit)
 {
 	bool is_watched = timer_is_set(&daemon->drain.report);
-	struct lane *lane;
 
 	lanes_hold(&daemon->lanes);
-	LANES_EACH(lane, &daemon->lanes)
-	drain_begin(lane->clients, limit);
+	LANES_EACH (lane, &daemon->lanes)
+		drain_begin(lane->clients, limit);
 	report(daemon);
 	lanes_release(&daemon->lanes);
 	timer_begin(&daemon->drain.report, daemon->loop, REPORT_PERIOD, on_report);
@@ -218,16 +208,13 @@ static void begin_drain(struct daemon *daemon, usec_t limit)
 
 static void end_drain(struct daemon *daemon)
 {
-	struct drain_progress sum;
-	struct lane *lane;
-
 	if (!daemon->lanes.at[0].clients->drain.is_on)
 		return;
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "drain", "DRAIN %s, accepting clients",
-	         is_drained(daemon, &sum) ? "ended" : "canceled");
+	         is_drained(daemon) ? "ended" : "canceled");
 	stop_drain(daemon);
-	LANES_HELD(lane, &daemon->lanes)
-	drain_end(lane->clients);
+	LANES_HELD (lane, &daemon->lanes)
+		drain_end(lane->clients);
 	doors_accept(daemon);
 	notify_send(&daemon->notify, "STATUS=ready");
 }
@@ -248,13 +235,12 @@ static bool lane_stop_is_due(const struct daemon *daemon, const struct lane *lan
 static bool stop_is_due(struct pools_watch *watch)
 {
 	struct daemon *daemon = container_of(watch, struct daemon, watch);
-	const struct lane *lane;
 	bool is_due = true;
 
 	if (daemon->awaits == SHUTDOWN_WAIT_FOR_SERVERS && daemon->broker->moving_count)
 		return false;
-	LANES_HELD(lane, &daemon->lanes)
-	is_due &= lane_stop_is_due(daemon, lane);
+	LANES_HELD (lane, &daemon->lanes)
+		is_due &= lane_stop_is_due(daemon, lane);
 	return is_due;
 }
 
@@ -285,13 +271,11 @@ static void stop_waiting(struct daemon *daemon)
 static void stop_accepting(struct daemon *daemon)
 {
 	bool is_first = !daemon->lanes.at[0].clients->is_shutting_down;
-	struct lane *lane;
 	uint64_t id;
 
 	doors_do(daemon, listener_close_tcp);
 	id = broker_next_id(daemon->broker);
-	LANES_EACH(lane, &daemon->lanes)
-	{
+	LANES_EACH (lane, &daemon->lanes) {
 		struct clients *clients = lane->clients;
 
 		clients->is_shutting_down = true;
@@ -304,12 +288,10 @@ static void stop_accepting(struct daemon *daemon)
 
 static void refuse_work(struct daemon *daemon)
 {
-	struct lane *lane;
 	struct err err;
 
 	err_close(&err, CLOSE_SERVER_SHUTDOWN);
-	LANES_EACH(lane, &daemon->lanes)
-	{
+	LANES_EACH (lane, &daemon->lanes) {
 		pools_pause(lane->pools, NULL, "shutdown");
 		pools_refuse_waiting(lane->pools, &err);
 	}
@@ -477,7 +459,6 @@ static void on_quit(int number, void *arg)
 static void on_pause(int number, void *arg)
 {
 	struct daemon *daemon = arg;
-	struct lane *lane;
 
 	(void)number;
 	if (pools_are_held(daemon->lanes.at[0].pools)) {
@@ -485,15 +466,15 @@ static void on_pause(int number, void *arg)
 		return;
 	}
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "pause", "got SIGUSR1, pausing all activity");
-	LANES_HELD(lane, &daemon->lanes)
-	pools_pause(lane->pools, NULL, "SIGUSR1");
+	LANES_HELD (lane, &daemon->lanes)
+		pools_pause(lane->pools, NULL, "SIGUSR1");
 }
 
 static void on_resume(int number, void *arg)
 {
 	struct daemon *daemon = arg;
-	struct lane *lane = daemon->lanes.at;
-	bool is_held = pools_are_held(lane->pools) || lane->clients->drain.is_on;
+	const struct lane *first = daemon->lanes.at;
+	bool is_held = pools_are_held(first->pools) || first->clients->drain.is_on;
 
 	(void)number;
 	if (is_stopping(daemon)) {
@@ -505,9 +486,7 @@ static void on_resume(int number, void *arg)
 		return;
 	}
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "resume", "got SIGUSR2, continuing from PAUSE");
-	suspend_end(daemon);
-	LANES_HELD(lane, &daemon->lanes)
-	pools_resume(lane->pools, NULL);
+	resume_all(daemon);
 	end_drain(daemon);
 }
 
@@ -555,7 +534,7 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.set = reload_set,
 		.shutdown = lifecycle_stop,
 		.suspend = suspend_begin,
-		.go_on = suspend_end,
+		.resume = resume_all,
 		.resumed = takeover_resume,
 		.hand_over = handover_start,
 		.drain = begin_drain,

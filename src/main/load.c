@@ -238,7 +238,6 @@ bool load_files(struct parts *parts, struct problems *problems)
 	is_good &= check_fit(config, NULL, problems);
 	is_good &= load_hba(config, &parts->hba, problems);
 	is_good &= load_gates(config, parts->hba, &parts->gates, problems);
-	certificates_judge(config, problems);
 	web_warn(config, problems);
 	return is_good;
 }
@@ -457,7 +456,9 @@ bool load_make(struct parts *parts, struct problems *problems)
 	is_good &= remake(&parts->tls.server, parts->config, make_server, problems);
 	is_good &= make_gates(parts, problems);
 	is_good &= make_proxies(parts, problems);
-	return make_web(parts, problems) && is_good;
+	is_good &= make_web(parts, problems);
+	certificates_judge(parts, problems);
+	return is_good;
 }
 
 /* ---- what a SET changes ---- */

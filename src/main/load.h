@@ -76,7 +76,7 @@ bool load_complain(const struct config *config, struct problems *problems, const
 unsigned long load_expected_files(const struct config *config);
 
 /* certificates.c: warns of certificates of ours that have expired, or will soon. */
-void certificates_judge(const struct config *config, struct problems *problems);
+void certificates_judge(const struct parts *parts, struct problems *problems);
 
 /* Logs the warnings, and the errors at this level, and how many more were dropped. */
 void load_log_problems(const struct logger *logger, enum log_level level,

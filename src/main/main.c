@@ -16,7 +16,6 @@
 #include "pgweir/loop/loop.h"
 
 #include "daemon_priv.h"
-#include "ask.h"
 
 /* Handles --dump-settings. */
 static int print_settings(const char *name)
@@ -74,14 +73,13 @@ static bool run(struct log *log, const struct options *options, struct parts *lo
 	const struct config *config = loaded->config;
 	struct logger logger = { log, NULL };
 	bool takes_over = takeover->channel.fd >= 0;
-	unsigned long expected = load_expected_files(config);
 	struct limits limits;
 	struct daemon *daemon;
 	bool is_up;
 
 	close_memory(config);
 	if (limits_raise(&limits, err))
-		limits_report(&limits, expected, &logger);
+		limits_report(&limits, load_expected_files(config), &logger);
 	daemon = daemon_new(log, options, loaded, given, takeover, err);
 	config = daemon ? daemon->now.config : NULL;
 	is_up = daemon &&

@@ -85,14 +85,17 @@ void limits_report(const struct limits *limits, unsigned long expected, const st
 
 /* ---- privileges: the groups are changed first, since only root may change them ---- */
 
-static bool become(const struct passwd *entry, struct err *err)
+/* for_good: it cannot become root again. */
+static bool become(const struct passwd *entry, bool for_good, struct err *err)
 {
-	if (initgroups(entry->pw_name, entry->pw_gid) != 0 ||
-	    setresgid(entry->pw_gid, entry->pw_gid, entry->pw_gid) != 0 ||
-	    setresuid(entry->pw_uid, entry->pw_uid, entry->pw_uid) != 0)
+	uid_t uid = entry->pw_uid, kept_uid = for_good ? uid : (uid_t)-1;
+	gid_t gid = entry->pw_gid, kept_gid = for_good ? gid : (gid_t)-1;
+
+	if (initgroups(entry->pw_name, gid) != 0 || setresgid(kept_gid, gid, kept_gid) != 0 ||
+	    setresuid(kept_uid, uid, kept_uid) != 0)
 		return err_set(err, ERR_SYSTEM, "cannot switch to user %s: %s", entry->pw_name,
 		               strerror(errno));
-	if (entry->pw_uid != 0 && setuid(0) == 0)
+	if (for_good && entry->pw_uid != 0 && setuid(0) == 0)
 		return err_set(err, ERR_SYSTEM, "cannot give up root for user %s", entry->pw_name);
 	return true;
 }
@@ -117,7 +120,7 @@ static bool switch_user(const char *user, struct err *err)
 	if (!entry)
 		return false;
 	if (geteuid() == 0)
-		return become(entry, err);
+		return become(entry, true, err);
 	if (entry->pw_uid == geteuid())
 		return true;
 	return err_set(err, ERR_CONFIG, "cannot switch to user %s: only root may", user);
@@ -153,13 +156,7 @@ bool privileges_borrow(const char *user, struct err *err)
 		return false;
 	if (entry->pw_uid == 0)
 		return refuse_root(user, err);
-	if (geteuid() != 0)
-		return true;
-	if (initgroups(entry->pw_name, entry->pw_gid) != 0 || setegid(entry->pw_gid) != 0 ||
-	    seteuid(entry->pw_uid) != 0)
-		return err_set(err, ERR_SYSTEM, "cannot switch to user %s: %s", user,
-		               strerror(errno));
-	return true;
+	return geteuid() != 0 || become(entry, false, err);
 }
 
 bool privileges_are_borrowed(void) { return geteuid() != getuid(); }
@@ -285,9 +282,8 @@ bool pidfile_write(const char *path, struct err *err)
 		return err_set(err, ERR_SYSTEM, "cannot write pidfile %s: %s", path,
 		               strerror(errno));
 	/* Readable for other users, whatever the umask is. */
-	ok = fchmod(fd, 0644) == 0 && dprintf(fd, "%d\n", (int)getpid()) > 0;
-	if (!ok)
-		err_set(err, ERR_SYSTEM, "cannot write pidfile %s: %s", path, strerror(errno));
+	ok = (fchmod(fd, 0644) == 0 && dprintf(fd, "%d\n", (int)getpid()) > 0) ||
+	     err_set(err, ERR_SYSTEM, "cannot write pidfile %s: %s", path, strerror(errno));
 	close(fd);
 	if (!ok)
 		unlink(path);
@@ -303,9 +299,8 @@ bool pidfile_replace(const char *path, struct err *err)
 	unlink(fresh);
 	if (!pidfile_write(fresh, err))
 		return false;
-	ok = rename(fresh, path) == 0;
-	if (!ok)
-		err_set(err, ERR_SYSTEM, "cannot write pidfile %s: %s", path, strerror(errno));
+	ok = rename(fresh, path) == 0 ||
+	     err_set(err, ERR_SYSTEM, "cannot write pidfile %s: %s", path, strerror(errno));
 	unlink(fresh);
 	return ok;
 }

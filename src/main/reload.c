@@ -39,15 +39,13 @@ static void apply_to_all(struct clients_shared *shared, const struct parts *now)
 
 void reload_apply(struct daemon *daemon)
 {
-	struct lane *lane;
-
 	/* At once: the rules of logins and the settings fit together. */
 	lanes_hold(&daemon->lanes);
 	apply_to_all(&daemon->shared, &daemon->now);
 	if (!statement_limits_configure(&daemon->shared.limits, daemon->now.config))
 		log_warning(&daemon->logger, "out of memory: not all of [statements] is in force");
-	LANES_EACH(lane, &daemon->lanes)
-	apply_to_lane(lane, &daemon->now);
+	LANES_EACH (lane, &daemon->lanes)
+		apply_to_lane(lane, &daemon->now);
 	lanes_release(&daemon->lanes);
 	doors_set_options(daemon);
 	console_configure(daemon->console);

@@ -2,15 +2,11 @@
 /*
  * Take-over from a running process: its sockets, then its connections in rounds.
  */
-#include "takeover.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "pgweir/base/container_of.h"
 #include "pgweir/client/handover.h"
-#include "pgweir/net/channel.h"
 #include "pgweir/pgwire/fields.h"
 
 #include "daemon_priv.h"
@@ -239,11 +235,10 @@ static const struct lane *lane_of_next_client(const struct lanes *lanes,
 
 static struct lane *lane_in_need(const struct lanes *lanes, struct bytes body)
 {
-	struct lane *lane, *found = lanes->at;
+	struct lane *found = lanes->at;
 	unsigned long need, most = 0;
 
-	LANES_EACH(lane, lanes)
-	{
+	LANES_EACH (lane, lanes) {
 		need = handover_server_need(lane->pools, body);
 		if (need > most ||
 		    (need == most && lane->pools->server_count < found->pools->server_count)) {
@@ -259,7 +254,6 @@ static void deal_one(const struct lanes *lanes, struct pools_arrival *arrival,
 {
 	struct channel_message *message = &round->at[at];
 	bool is_server = message->kind == HANDOVER_SERVER;
-	const struct lane *lane;
 
 	if (message->kind == HANDOVER_CLIENT ||
 	    (is_server && handover_server_is_lent(body_of(message)))) {
@@ -267,22 +261,21 @@ static void deal_one(const struct lanes *lanes, struct pools_arrival *arrival,
 	} else if (is_server) {
 		take(lane_in_need(lanes, body_of(message)), arrival, message);
 	} else {
-		LANES_EACH(lane, lanes)
-		take(lane, arrival, message);
+		LANES_EACH (lane, lanes)
+			take(lane, arrival, message);
 	}
 }
 
-/* Uses all records of a round. The lanes must be held. */
-static void deal(const struct lanes *lanes, struct pools_arrival *arrival,
-                 struct channel_messages *round)
+/* Uses all records of a round. */
+static void deal(struct takeover *takeover, struct channel_messages *round)
 {
-	struct lane *lane;
+	const struct lanes *lanes = &takeover->daemon->lanes;
 
+	lanes_hold(lanes);
 	for (size_t i = 0; i < round->count; i++)
-		deal_one(lanes, arrival, round, i);
-	LANES_EACH(lane, lanes)
-	{
-		pools_take_end(lane->pools, arrival);
+		deal_one(lanes, &takeover->arrival, round, i);
+	LANES_EACH (lane, lanes) {
+		pools_take_end(lane->pools, &takeover->arrival);
 		clients_start(lane->clients);
 		if (lane->pools->suspend == SUSPEND_NONE)
 			continue;
@@ -290,6 +283,7 @@ static void deal(const struct lanes *lanes, struct pools_arrival *arrival,
 		pools_quiesce(lane->pools);
 		clients_quiesce(lane->clients);
 	}
+	lanes_release(lanes);
 }
 
 /*
@@ -374,15 +368,6 @@ static char accept_it(struct takeover *takeover, struct err *err)
 	return HANDOVER_NONE;
 }
 
-static void use(struct takeover *takeover, struct channel_messages *round)
-{
-	const struct lanes *lanes = &takeover->daemon->lanes;
-
-	lanes_hold(lanes);
-	deal(lanes, &takeover->arrival, round);
-	lanes_release(lanes);
-}
-
 /* Says what to do about a record that was refused. After the first round there is less to do. */
 static void suggest(const struct takeover *takeover, struct err *err)
 {
@@ -410,7 +395,7 @@ static char make_round(struct takeover *takeover, struct err *err)
 	if (end == HANDOVER_END)
 		end = accept_it(takeover, err);
 	if (end == HANDOVER_YOURS)
-		use(takeover, &round);
+		deal(takeover, &round);
 	channel_messages_done(&round);
 	return end;
 }
@@ -465,9 +450,10 @@ static void on_round(struct watch *watch, unsigned int what)
 	}
 }
 
-bool takeover_pass_key(struct daemon *daemon, struct bytes key, struct farewell *farewell)
+bool takeover_pass_key(struct clients *clients, struct bytes key, struct farewell *farewell)
 {
-	struct takeover *takeover = daemon->takeover;
+	struct daemon *daemon = container_of(clients->shared, struct daemon, shared);
+	struct takeover *takeover = clients->keys.loop_number == 0 ? daemon->takeover : NULL;
 	struct cancel_record cancel = { .key = key, .last = buf_bytes(&farewell->last) };
 
 	/* Strangers send keys, too: they must not make this process wait for the old one. */
@@ -511,10 +497,8 @@ void takeover_resume(struct daemon *daemon, const char *database)
 static void tell_taken(const struct daemon *daemon, const struct takeover *takeover)
 {
 	unsigned int client_count = 0, server_count = 0;
-	const struct lane *lane;
 
-	LANES_HELD(lane, &daemon->lanes)
-	{
+	LANES_HELD (lane, &daemon->lanes) {
 		client_count += lane->clients->count;
 		server_count += lane->pools->server_count;
 	}

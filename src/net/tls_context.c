@@ -507,30 +507,6 @@ size_t tls_binding_of(const X509 *certificate, unsigned char out[TLS_BINDING_MAX
 	return size;
 }
 
-/* Seconds until it expires. false: it is NULL, or has no valid time. */
-static bool seconds_left(const X509 *certificate, int64_t *seconds)
-{
-	int days = 0, rest = 0;
-	bool is_known =
-	    certificate && ASN1_TIME_diff(&days, &rest, NULL, X509_get0_notAfter(certificate)) == 1;
-
-	*seconds = (int64_t)days * 24 * 3600 + rest;
-	return is_known;
-}
-
-bool tls_time_left(const char *path, int64_t *seconds)
-{
-	FILE *file = fopen(path, "re");
-	X509 *certificate = file ? PEM_read_X509_AUX(file, NULL, NULL, NULL) : NULL;
-	bool is_known = seconds_left(certificate, seconds);
-
-	X509_free(certificate);
-	if (file)
-		fclose(file);
-	ERR_clear_error();
-	return is_known;
-}
-
 /* ---- sets ---- */
 
 static struct tls_context *make_context(const struct tls_options *options, const char *cert_setting,
@@ -647,11 +623,17 @@ bool tls_context_certificate(const struct tls_context *context, size_t number,
                              struct tls_certificate *certificate)
 {
 	const struct tls_context *of = context;
+	const X509 *found;
+	int days = 0, rest = 0;
 
 	if (!context || number > context->named_count)
 		return false;
 	if (number)
 		of = context->named[number - 1];
+	found = SSL_CTX_get0_certificate(of->library);
+	if (!found || ASN1_TIME_diff(&days, &rest, NULL, X509_get0_notAfter(found)) != 1)
+		return false;
 	certificate->file = of->cert_file;
-	return seconds_left(SSL_CTX_get0_certificate(of->library), &certificate->seconds_left);
+	certificate->seconds_left = (int64_t)days * 24 * 3600 + rest;
+	return true;
 }

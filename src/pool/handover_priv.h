@@ -5,7 +5,7 @@
  * Texts and bytes in a record are borrowed: when a record is written, from the object it describes;
  * when it was read, from the message.
  *
- * Optional fields at the end of a table are not in the plain format (main/takeover.h): what a
+ * Optional fields at the end of a table are not in the plain format (main/daemon_priv.h): what a
  * process writes for one of an older release has none of them.
  */
 #ifndef PGWEIR_POOL_HANDOVER_PRIV_H

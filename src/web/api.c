@@ -4,8 +4,6 @@
  *
  *   {"name":"POOLS","at":"...Z","columns":[{"name":"database","type":"text"},...],"rows":[[...],...]}
  */
-#include <stdlib.h>
-
 #include "pgweir/base/text.h"
 
 #include "web_priv.h"
@@ -56,7 +54,7 @@ static void add_row(struct api_answer *answer, const struct bytes *values, struc
 
 /* ---- a table ---- */
 
-static enum answer_result next_part(struct answer *answer, struct buf *out)
+static enum table_result next_part(struct answer *answer, struct buf *out)
 {
 	struct api_answer *api = container_of(answer, struct api_answer, answer);
 	struct bytes values[COLUMNS_MAX], piece = buf_bytes(&answer->reader->piece);
@@ -65,10 +63,10 @@ static enum answer_result next_part(struct answer *answer, struct buf *out)
 		add_columns(api->table, out);
 	while (reader_take(&piece, values))
 		add_row(api, values, out);
-	if (answer->reader->result == READER_MORE)
-		return ANSWER_MORE;
+	if (answer->reader->result == TABLE_MORE)
+		return TABLE_MORE;
 	buf_add_text(out, "\n]}\n");
-	return ANSWER_END;
+	return TABLE_END;
 }
 
 /* ---- the request ---- */

@@ -11,7 +11,6 @@
 #include "web_priv.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -58,9 +57,7 @@ static void on_limit(struct timer *timer);
 
 static void set_limit(struct connection *connection, usec_t limit)
 {
-	struct loop *loop = connection->all->loop;
-
-	timer_begin(&connection->timer, loop, limit, on_limit);
+	timer_begin(&connection->timer, connection->all->loop, limit, on_limit);
 }
 
 static void free_connection(struct connection *connection)
@@ -161,7 +158,7 @@ static void add_head(struct connection *connection, const struct answer_head *he
 	                  "X-Content-Type-Options: nosniff\r\n"
 	                  "Cross-Origin-Resource-Policy: same-origin\r\n");
 	buf_add_text(out, head->fields ? head->fields : "");
-	if (connection->closes)
+	if (connection->head.closes)
 		buf_add_text(out, "Connection: close\r\n");
 }
 
@@ -171,7 +168,7 @@ static void end_answer(struct connection *connection)
 	if (connection->state != CONNECTION_ANSWERING)
 		return;
 	end_parts(connection);
-	if (connection->closes) {
+	if (connection->head.closes) {
 		buf_free(&connection->in);
 		connection->state = CONNECTION_ENDING;
 		set_limit(connection, ANSWER_LIMIT);
@@ -180,7 +177,7 @@ static void end_answer(struct connection *connection)
 		return;
 	}
 	connection->state = CONNECTION_READING;
-	buf_drop(&connection->in, connection->size);
+	buf_drop(&connection->in, connection->head.size);
 	if (!connection->in.count)
 		buf_free(&connection->in);
 	connection->seen = 0;
@@ -193,7 +190,7 @@ static void send_part(struct connection *connection, const struct answer_head *h
                       struct bytes part, bool is_last)
 {
 	bool is_whole = is_last && !connection->is_begun;
-	bool is_chunked = connection->is_chunked && !is_whole;
+	bool is_chunked = !connection->head.is_1_0 && !is_whole;
 	struct buf out = { 0 };
 
 	if (!connection->is_begun) {
@@ -203,18 +200,18 @@ static void send_part(struct connection *connection, const struct answer_head *h
 		buf_add_text(&out, is_chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n");
 	}
 	connection->is_begun = true;
-	if (part.count && !connection->is_head) {
+	if (part.count && !connection->head.is_head) {
 		if (is_chunked)
 			buf_printf(&out, "%zx\r\n", part.count);
 		buf_add(&out, part.at, part.count);
 		buf_add_text(&out, is_chunked ? "\r\n" : "");
 	}
-	if (is_last && is_chunked && !connection->is_head)
+	if (is_last && is_chunked && !connection->head.is_head)
 		buf_add_text(&out, "0\r\n\r\n");
 	if (!buf_ok(&out) || (out.count && !stream_send(&connection->stream, buf_bytes(&out))))
 		connection_close(connection);
 	buf_free(&out);
-	if (is_last || connection->is_head)
+	if (is_last || connection->head.is_head)
 		end_answer(connection);
 }
 
@@ -295,12 +292,12 @@ static void add_part(struct connection *connection)
 {
 	struct answer *answer = connection->answer;
 	struct buf part = { 0 };
-	enum answer_result result = answer->next(answer, &part);
+	enum table_result result = answer->next(answer, &part);
 
-	if (result == ANSWER_BROKEN || !buf_ok(&part))
+	if (result == TABLE_BROKEN || !buf_ok(&part))
 		connection_close(connection);
-	else if (part.count || result == ANSWER_END)
-		send_part(connection, &answer->head, buf_bytes(&part), result == ANSWER_END);
+	else if (part.count || result == TABLE_END)
+		send_part(connection, &answer->head, buf_bytes(&part), result == TABLE_END);
 	buf_free(&part);
 }
 
@@ -320,7 +317,7 @@ static void go_on(void *arg)
 		}
 		if (reader)
 			reader->state = READER_RESTS;
-		if (reader && reader->result == READER_FAILED)
+		if (reader && reader->result == TABLE_BROKEN)
 			refuse_table(connection, &reader->err);
 		else
 			add_part(connection);
@@ -328,7 +325,7 @@ static void go_on(void *arg)
 }
 
 void *connection_begin_answer(struct connection *connection, size_t size, const char *type,
-                              enum answer_result (*next)(struct answer *answer, struct buf *out))
+                              enum table_result (*next)(struct answer *answer, struct buf *out))
 {
 	struct answer *answer = calloc(1, size);
 
@@ -351,15 +348,12 @@ bool connection_read_table(struct answer *answer, const char *words)
 
 /* ---- requests ---- */
 
-static void handle(struct connection *connection, const struct http_head *head,
-                   enum http_result result)
+static void handle(struct connection *connection, enum http_result result)
 {
+	const struct http_head *head = &connection->head;
+
 	connection->state = CONNECTION_ANSWERING;
-	connection->is_head = head->is_head;
-	connection->closes = head->closes;
-	connection->is_chunked = !head->is_1_0;
 	connection->is_begun = false;
-	connection->size = head->size;
 	set_limit(connection, ANSWER_LIMIT);
 	if (!stream_want(&connection->stream, WANT_END)) {
 		connection_close(connection);
@@ -379,7 +373,6 @@ static void handle(struct connection *connection, const struct http_head *head,
 static void take(struct connection *connection, struct bytes more)
 {
 	bool is_first = connection->seen == 0;
-	struct http_head head;
 	enum http_result result;
 
 	buf_add(&connection->in, more.at, more.count);
@@ -387,9 +380,9 @@ static void take(struct connection *connection, struct bytes more)
 		connection_close(connection);
 		return;
 	}
-	result = http_head_read(buf_bytes(&connection->in), &connection->seen, &head);
+	result = http_head_read(buf_bytes(&connection->in), &connection->seen, &connection->head);
 	if (result != HTTP_MORE)
-		handle(connection, &head, result);
+		handle(connection, result);
 	else if (is_first && connection->in.count)
 		set_limit(connection, FIRST_LIMIT);
 }
@@ -487,10 +480,9 @@ static bool evict_oldest(struct connections *all)
 
 bool connections_are_busy(const struct connections *all)
 {
-	const struct connection *connection;
 	unsigned int count = 0;
 
-	TAILQ_FOREACH (connection, &all->list, node)
+	TAILQ_EACH (connection, &all->list, node)
 		count += connection->state == CONNECTION_ANSWERING ||
 		         connection->state == CONNECTION_ENDING;
 	return count > WEB_CONNECTIONS_MAX - CONNECTIONS_KEPT;

@@ -87,11 +87,14 @@ static struct bytes value_of(const struct metrics_text *text, const char *name)
 	return text->values[find_column(text, name)];
 }
 
+/* "yes" is 1, other words are 0. */
 static int64_t number_of(struct bytes value)
 {
 	char text[32];
 	int64_t number = 0;
 
+	if (bytes_are(value, "yes"))
+		return 1;
 	if (!value.count || value.count >= sizeof(text))
 		return 0;
 	memcpy(text, value.at, value.count);
@@ -172,8 +175,6 @@ static int64_t find_value(const struct metrics_text *text, const struct metric *
 	if (!value.at || (metric->key && (!bytes_are(text->values[0], metric->key) || !digits ||
 	                                  digits < value.count)))
 		return NO_VALUE;
-	if (metric->value == METRIC_YES)
-		return bytes_are(value, "yes");
 	if (metric->value == METRIC_SUM_OF_TIME)
 		return number_of(value) * USEC_PER_SEC + number_of(at[1]);
 	return number_of(value);
@@ -410,8 +411,7 @@ static void add_process(const struct web *web, bool is_openmetrics, struct buf *
 
 struct scrape {
 	struct answer answer;
-	const struct metrics_source *source; /* the one that is read or written */
-	struct buf argument;                 /* of each SHOW; empty: none */
+	struct buf argument; /* of each SHOW; empty: none */
 	struct metrics_text text;
 };
 
@@ -424,57 +424,56 @@ static void on_scrape_over(struct answer *answer)
 	buf_free(&scrape->argument);
 }
 
-static enum answer_result begin_source(struct scrape *scrape, struct buf *out)
+static enum table_result begin_source(struct scrape *scrape, const struct metrics_source *source,
+                                      struct buf *out)
 {
 	struct buf words = { 0 };
 	bool is_begun;
 
-	if (!scrape->source->words) {
+	if (!source->words) {
 		buf_add_text(out, scrape->text.is_openmetrics ? "# EOF\n" : "");
-		return ANSWER_END;
+		return TABLE_END;
 	}
-	metrics_begin(&scrape->text, scrape->source);
-	buf_printf(&words, "%s%s", scrape->source->words, buf_text(&scrape->argument));
+	metrics_begin(&scrape->text, source);
+	buf_printf(&words, "%s%s", source->words, buf_text(&scrape->argument));
 	is_begun = connection_read_table(&scrape->answer, buf_text(&words));
 	buf_free(&words);
 	if (!is_begun)
-		return ANSWER_BROKEN;
+		return TABLE_BROKEN;
 	scrape->answer.reader->skips_unused = true;
-	return ANSWER_MORE;
+	return TABLE_MORE;
 }
 
 /* A piece of a source has come. */
-static enum answer_result take_piece(struct scrape *scrape, struct buf *out)
+static enum table_result take_piece(struct scrape *scrape, struct buf *out)
 {
 	struct reader *reader = scrape->answer.reader;
-	size_t rows_max = scrape->source->rows_max;
+	size_t rows_max = scrape->text.source->rows_max;
 	bool has_too_many;
 
 	if (!metrics_take(&scrape->text, buf_bytes(&reader->piece)))
-		return ANSWER_BROKEN;
+		return TABLE_BROKEN;
 	/* histograms of so many databases would be more samples than all other metrics together */
 	has_too_many = rows_max && scrape->text.row_count > rows_max;
-	if (reader->result == READER_MORE && !has_too_many)
-		return ANSWER_MORE;
+	if (reader->result == TABLE_MORE && !has_too_many)
+		return TABLE_MORE;
 	reader_end(&scrape->answer.reader);
 	if (!has_too_many)
-		return ANSWER_MORE;
-	scrape->source++;
-	return begin_source(scrape, out);
+		return TABLE_MORE;
+	return begin_source(scrape, scrape->text.source + 1, out);
 }
 
-static enum answer_result next_part(struct answer *answer, struct buf *out)
+static enum table_result next_part(struct answer *answer, struct buf *out)
 {
 	struct scrape *scrape = container_of(answer, struct scrape, answer);
 
 	if (answer->reader)
 		return take_piece(scrape, out);
-	if (scrape->source == metrics_sources && scrape->text.metric == 0) /* it comes first */
+	if (scrape->text.source == metrics_sources && scrape->text.metric == 0) /* it comes first */
 		add_process(WEB_OF(answer->connection), scrape->text.is_openmetrics, out);
 	if (!metrics_write(&scrape->text, out))
-		return ANSWER_MORE;
-	scrape->source++;
-	return begin_source(scrape, out);
+		return TABLE_MORE;
+	return begin_source(scrape, scrape->text.source + 1, out);
 }
 
 /* argument: of each SHOW; taken over. */
@@ -498,10 +497,9 @@ static void begin_scrape(struct connection *connection, const struct http_head *
 	}
 	web->scrape_count++;
 	scrape->answer.on_over = on_scrape_over;
-	scrape->source = sources;
 	scrape->argument = argument;
 	scrape->text.is_openmetrics = is_openmetrics;
-	if (begin_source(scrape, &none) != ANSWER_MORE)
+	if (begin_source(scrape, sources, &none) != TABLE_MORE)
 		connection_close(connection);
 }
 

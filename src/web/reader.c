@@ -61,21 +61,17 @@ static void on_back(struct letter *letter);
 
 static void make_piece(struct reader *reader)
 {
-	enum table_result result;
-
 	buf_clear(&reader->piece);
 	if (!reader->table)
 		reader->table = table_begin(reader->readers->console, reader->words,
 		                            reader->skips_unused, &reader->err);
-	reader->result = READER_FAILED;
+	reader->result = TABLE_BROKEN;
 	if (!reader->table)
 		return;
-	result = table_next(reader->table, &reader->piece);
-	if (result == TABLE_BROKEN)
+	reader->result = table_next(reader->table, &reader->piece);
+	if (reader->result == TABLE_BROKEN)
 		err_set(&reader->err, ERR_MEMORY, "out of memory");
-	else
-		reader->result = result == TABLE_MORE ? READER_MORE : READER_END;
-	if (result != TABLE_MORE)
+	if (reader->result != TABLE_MORE)
 		table_end(&reader->table);
 }
 

@@ -186,6 +186,11 @@ struct web_rights *web_rights_new(const struct config *config, struct err *err)
 
 /* ---- asked ---- */
 
+const struct tls_context *web_rights_tls(const struct web_rights *rights)
+{
+	return rights ? rights->tls : NULL;
+}
+
 static bool is_trusted_host(const struct web_rights *rights, struct bytes host)
 {
 	const struct config_list *names = &rights->config->metrics_hosts;

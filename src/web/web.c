@@ -7,7 +7,6 @@
 #include "web_priv.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -88,7 +87,7 @@ struct health {
 	bool is_about_work;
 };
 
-static enum answer_result next_of_health(struct answer *answer, struct buf *out)
+static enum table_result next_of_health(struct answer *answer, struct buf *out)
 {
 	bool is_about_work = container_of(answer, struct health, answer)->is_about_work;
 	struct bytes values[COLUMNS_MAX], piece = buf_bytes(&answer->reader->piece);
@@ -107,7 +106,7 @@ static enum answer_result next_of_health(struct answer *answer, struct buf *out)
 		}
 	}
 	buf_printf(out, "%.*s\n", (int)reason.count, reason.at);
-	return ANSWER_END;
+	return TABLE_END;
 }
 
 static void health_answer(struct connection *connection, const struct http_head *head)
@@ -321,9 +320,6 @@ void web_listen(struct web *web, bool may_listen)
 
 /* ---- rights ---- */
 
-/* Without the lock, since only this thread replaces them. */
-const struct tls_context *web_tls(const struct web *web) { return web ? web->rights->tls : NULL; }
-
 void web_allow(struct web *web, struct web_rights *rights)
 {
 	struct web_rights *old = rights;
@@ -412,13 +408,12 @@ static bool read_places(struct web *web, const struct config_list *list, struct 
 static bool prepare(struct web *web, struct err *err)
 {
 	const struct web_with *with = &web->with;
-	const struct config *config = with->config;
 
 	web->log = (struct logger){ with->log, NULL };
 	web->listening.open = on_listening;
 	web->rights = web_rights_hold(with->rights);
 	web->solo = solo_new("pgweir/web", err);
-	if (!web->solo || !read_places(web, &config->metrics_listen, err))
+	if (!web->solo || !read_places(web, &with->config->metrics_listen, err))
 		return false;
 	web->loop = solo_loop(web->solo);
 	connections_init(&web->connections, web->loop);

@@ -103,12 +103,6 @@ struct readers {
 	struct budget tables, probes; /* a probe waits for no table */
 };
 
-enum reader_result {
-	READER_MORE,
-	READER_END,
-	READER_FAILED /* reader->err says why */
-};
-
 /* Called in its loop with a piece, which is valid until reader_next() or reader_end(). */
 typedef void reader_on_piece(void *arg);
 
@@ -132,7 +126,7 @@ struct reader {
 	struct timer pause;
 	struct table *table;
 	struct buf piece;
-	enum reader_result result; /* of the last piece */
+	enum table_result result; /* of the last piece; TABLE_BROKEN: `err` says why */
 	struct err err;
 	char words[];
 };
@@ -179,12 +173,6 @@ struct connections {
 	void (*on_request)(struct connection *connection, const struct http_head *head);
 };
 
-enum answer_result {
-	ANSWER_MORE,  /* a part has been added, perhaps an empty one: ask again when it is sent */
-	ANSWER_END,   /* the last part has been added */
-	ANSWER_BROKEN /* it cannot be completed: the connection ends, so that the client notices */
-};
-
 /* How to answer. */
 struct answer_head {
 	int status;
@@ -197,8 +185,11 @@ struct answer {
 	struct connection *connection;
 	struct answer_head head;
 	struct reader *reader; /* NULL: nothing is being read */
-	/* Adds the next part: a piece has come, or there is no reader. All before it was sent. */
-	enum answer_result (*next)(struct answer *answer, struct buf *out);
+	/*
+	 * Adds the next part, perhaps an empty one: a piece has come, or there is no reader. All
+	 * before it was sent. TABLE_BROKEN: the connection ends, so that the client notices.
+	 */
+	enum table_result (*next)(struct answer *answer, struct buf *out);
 	/* So long a piece may take; then next() is called without it. 0: the connection ends. */
 	usec_t limit;
 	void (*on_over)(struct answer *answer); /* before it is freed; NULL: nothing to do */
@@ -222,13 +213,11 @@ struct connection {
 	struct task task;      /* continues, or frees the connection */
 	struct answer *answer; /* in parts; NULL: none */
 	struct buf in;         /* begins with the current request, */
-	size_t size, seen;     /* which has this size; see http_head_read() */
+	struct http_head head; /* which has this head */
+	size_t seen;           /* see http_head_read() */
 	bool is_delayed;       /* a wrong secret was sent: 401 is the answer when the timer ends */
 	struct failure *failure;
-	bool is_head;    /* HEAD: the answer has no body */
-	bool closes;     /* the connection ends with this answer */
-	bool is_chunked; /* parts are chunks */
-	bool is_begun;   /* the head of an answer in parts is out */
+	bool is_begun; /* the head of an answer in parts is out */
 };
 
 void connections_init(struct connections *all, struct loop *loop);
@@ -248,7 +237,7 @@ bool connections_are_busy(const struct connections *all);
  * needs. NULL: no memory, and the connection is closed.
  */
 void *connection_begin_answer(struct connection *connection, size_t size, const char *type,
-                              enum answer_result (*next)(struct answer *answer, struct buf *out));
+                              enum table_result (*next)(struct answer *answer, struct buf *out));
 
 /* Reads this SHOW next. A failure is answered. false: no memory. */
 bool connection_read_table(struct answer *answer, const char *words);
@@ -307,7 +296,6 @@ enum metric_type { METRIC_GAUGE, METRIC_COUNTER };
 enum metric_value {
 	METRIC_NUMBER,
 	METRIC_MICROSECONDS, /* written in seconds */
-	METRIC_YES,          /* "yes" is 1, everything else 0 */
 	METRIC_SUM_OF_TIME   /* seconds in this column, microseconds in the next one */
 };
 

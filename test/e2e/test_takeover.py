@@ -1167,7 +1167,9 @@ def test_wrong_cancel_keys_hold_up_nobody(weir, postgres):
     assert client.value("SELECT 2") == "2"
 
 
-def test_resume_reaches_those_who_stay(secure_weir):
+@pytest.mark.parametrize("resume", (lambda weir: weir.admin("RESUME"), lambda weir: weir.signal(signal.SIGUSR2)),
+                         ids=("command", "signal"))
+def test_resume_reaches_those_who_stay(secure_weir, resume):
     """They were paused before the take-over, and only the new process has a console."""
     weir = secure_weir()
     one, other = (weir.connect(dbname, sslmode="require") for dbname in ("app", "app2"))
@@ -1175,7 +1177,7 @@ def test_resume_reaches_those_who_stay(secure_weir):
     weir.disconnect_console()
     weir.take_over()
     weir.wait_log("accepting no new clients")
-    weir.admin("RESUME")
+    resume(weir)
     assert one.execute("SELECT 1").fetchone() == (1,)
     stays = weir.connect("app2", sslmode="require")
     weir.admin("PAUSE app2")

@@ -2,7 +2,7 @@
 """-R between the last release and this program, in both directions: nobody loses anything.
 
 What is handed over is in records, and both sides must have the same tables of them: see
-src/main/takeover.h. The rest is in test_takeover.py. PGWEIR_TEST_RELEASE names an
+src/main/daemon_priv.h. The rest is in test_takeover.py. PGWEIR_TEST_RELEASE names an
 earlier release.
 """
 

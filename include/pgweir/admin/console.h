@@ -61,9 +61,9 @@ struct console_with {
 	 * pools->suspend has the progress, and the watches are asked when it changes.
 	 */
 	void (*suspend)(struct daemon *daemon, const char *by);
-	/* Ends a SUSPEND. */
-	void (*go_on)(struct daemon *daemon);
-	/* A RESUME has ended what the database with this name was held by; "": all databases. */
+	/* Ends a SUSPEND, and a PAUSE of all databases. */
+	void (*resume)(struct daemon *daemon);
+	/* A RESUME has ended what the database with this name was held by. */
 	void (*resumed)(struct daemon *daemon, const char *database);
 	/*
 	 * Take-over by another process, which speaks this version of hand-overs. It takes the
@@ -172,6 +172,7 @@ struct show {
 	 * `ordered` has, and counts with cursor->index from 0. false: the item has no more rows.
 	 */
 	void (*collect)(struct cursor *cursor);
+	bool has_one_row; /* of an item: next() is called once, and fails if it has none */
 	/* next() fills the row of cursor->client or of cursor->server. false: it is not shown. */
 	bool is_of_clients, is_of_servers;
 	bool (*before)(struct cursor *cursor, void *row); /* rows before those; or NULL */
@@ -192,7 +193,7 @@ struct table;
 enum table_result {
 	TABLE_MORE, /* there may be more rows: ask again in a later turn */
 	TABLE_END,
-	TABLE_BROKEN /* out of memory */
+	TABLE_BROKEN /* it cannot be completed: out of memory */
 };
 
 /*

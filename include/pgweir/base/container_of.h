@@ -17,6 +17,11 @@
 #define container_of(pointer, type, member) \
 	((type *)((char *)(1 ? (pointer) : &((type *)0)->member) - offsetof(type, member)))
 
+/* As TAILQ_FOREACH(), of an element that it declares. */
+#define TAILQ_EACH(each, head, field)                                                \
+	for (__typeof__(*TAILQ_FIRST(head)) *each = TAILQ_FIRST(head); each != NULL; \
+	     each = TAILQ_NEXT(each, field))
+
 /* As TAILQ_FOREACH(), and the body may end the element that it is at. */
 #define TAILQ_FOREACH_SAFE(at, head, field, next)                                      \
 	for ((at) = TAILQ_FIRST(head); (at) && ((next) = TAILQ_NEXT(at, field), true); \

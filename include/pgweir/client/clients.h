@@ -245,9 +245,6 @@ struct drain_progress {
 	usec_t time_left;     /* until the deadline. DRAIN_NO_LIMIT: there is none */
 };
 
-/* Writes the progress as a text for people. */
-void drain_describe(const struct drain_progress *sum, char *text, size_t size);
-
 void clients_walk_start(struct clients *clients, struct clients_walk *walk);
 void clients_walk_stop(struct clients *clients, struct clients_walk *walk);
 

@@ -36,8 +36,8 @@ struct lanes {
 	struct crew *crew;
 };
 
-#define LANES_EACH(lane, lanes) \
-	for (lane = (lanes)->at; lane < (lanes)->at + (lanes)->count; lane++)
+#define LANES_EACH(each, lanes) \
+	for (struct lane *each = (lanes)->at; each < (lanes)->at + (lanes)->count; each++)
 
 /*
  * Between these two, the other lanes stand still, and the main thread may use them. Calls nest.
@@ -46,12 +46,15 @@ static inline void lanes_hold(const struct lanes *lanes) { crew_hold(lanes->crew
 static inline void lanes_release(const struct lanes *lanes) { crew_release(lanes->crew); }
 
 /* LANES_EACH() while they stand still. Not to be left by break or return. */
-#define LANES_HELD(lane, lanes)                     \
-	for (lanes_hold(lanes), lane = (lanes)->at; \
-	     lane < (lanes)->at + (lanes)->count || (lanes_release(lanes), false); lane++)
+#define LANES_HELD(each, lanes)                                    \
+	for (struct lane *each = (lanes_hold(lanes), (lanes)->at); \
+	     each < (lanes)->at + (lanes)->count || (lanes_release(lanes), false); each++)
 
 /* The progress of DRAIN. Holds the lanes. */
-void lanes_drain(const struct lanes *lanes, struct drain_progress *sum);
+struct drain_progress lanes_drain(const struct lanes *lanes);
+
+/* The same as a text for people. */
+void drain_describe(const struct lanes *lanes, char *text, size_t size);
 
 /*
  * ---- clients that move to another lane ----

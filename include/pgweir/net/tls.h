@@ -75,12 +75,6 @@ void tls_context_unref(struct tls_context **context);
 /* Whether both were made from the same options and file contents. NULL: no context. */
 bool tls_context_same(const struct tls_context *one, const struct tls_context *other);
 
-/*
- * Seconds until the first certificate in a PEM file expires; below zero: it has. false: there is
- * none that can be read, which tls_context_new() reports.
- */
-bool tls_time_left(const char *path, int64_t *seconds);
-
 /* A certificate of ours, and the seconds until it expires. */
 struct tls_certificate {
 	const char *file; /* borrowed from the context */

@@ -31,6 +31,9 @@ struct web_rights *web_rights_hold(struct web_rights *rights);
 /* Releases a reference and sets NULL; accepts NULL. */
 void web_rights_release(struct web_rights **rights);
 
+/* The certificates that are shown; NULL: none. Accepts NULL. */
+const struct tls_context *web_rights_tls(const struct web_rights *rights);
+
 /* Whether metrics_listen is valid. false: *err has the reason. */
 bool web_check(const struct config *config, struct err *err);
 
@@ -57,9 +60,6 @@ bool web_new(struct web **web, const struct web_with *with, struct err *err);
 
 /* Rights of requests from now on; takes over the reference. Accepts a web that is NULL. */
 void web_allow(struct web *web, struct web_rights *rights);
-
-/* The certificates that it shows; NULL: none, or there is no web server. For the main thread. */
-const struct tls_context *web_tls(const struct web *web);
 
 /* For another process that takes over: closes its sockets, or opens them. Accepts NULL. */
 void web_listen(struct web *web, bool may_listen);

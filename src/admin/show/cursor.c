@@ -30,11 +30,14 @@ const char *show_application(const struct client *client)
 	return name ? name : "";
 }
 
-void cursor_begin(struct cursor *cursor, struct show_source *source, struct show_asked asked)
+void cursor_begin(struct cursor *cursor, struct show_source *source, const struct show *show,
+                  const struct words *words)
 {
 	const struct lane *first = source->with->lanes->at;
 
-	*cursor = (struct cursor){ .asked = asked,
+	*cursor = (struct cursor){ .show = show,
+		                   .argument = words->count >= 2 ? words->value : NULL,
+		                   .other = words->argument,
 		                   .source = source,
 		                   .lanes = source->with->lanes,
 		                   .pools_lane = first,
@@ -58,7 +61,7 @@ void cursor_end(struct cursor *cursor)
 	const struct lane *first;
 	bool is_elsewhere;
 
-	if (!cursor->asked.show)
+	if (!cursor->show)
 		return;
 	first = cursor->lanes->at;
 	is_elsewhere = cursor->pools_lane != first || cursor->clients_lane != first;
@@ -77,7 +80,7 @@ void cursor_end(struct cursor *cursor)
 	cursor->latency = NULL;
 	free(cursor->statements.picks);
 	cursor->statements.picks = NULL;
-	cursor->asked.show = NULL;
+	cursor->show = NULL;
 }
 
 bool cursor_may_look(struct cursor *cursor)
@@ -133,8 +136,8 @@ static const struct server *next_server(struct cursor *cursor)
 
 bool cursor_wants(const struct cursor *cursor, const char *database)
 {
-	return cursor->asked.show->argument != SHOW_OF_DATABASE || !cursor->asked.argument ||
-	       strcmp(cursor->asked.argument, database) == 0;
+	return cursor->show->argument != SHOW_OF_DATABASE || !cursor->argument ||
+	       strcmp(cursor->argument, database) == 0;
 }
 
 void cursor_suspend(struct cursor *cursor)
@@ -193,26 +196,20 @@ void cursor_offer(struct cursor *cursor, const char *first, const char *second, 
 void cursor_offer_databases(struct cursor *cursor, bool (*wants)(const struct cursor *cursor,
                                                                  const struct database *database))
 {
-	const struct database *database;
-	const struct lane *lane;
-
-	LANES_EACH(lane, cursor->lanes)
-	TAILQ_FOREACH (database, &lane->pools->databases, node) {
-		if (cursor_wants(cursor, database->name) && wants(cursor, database))
-			cursor_offer(cursor, database->name, "", database);
-	}
+	LANES_EACH (lane, cursor->lanes)
+		TAILQ_EACH (database, &lane->pools->databases, node) {
+			if (cursor_wants(cursor, database->name) && wants(cursor, database))
+				cursor_offer(cursor, database->name, "", database);
+		}
 }
 
 void cursor_offer_pools(struct cursor *cursor, bool (*wants)(const struct pool *pool))
 {
-	const struct lane *lane;
-	const struct pool *pool;
-
-	LANES_EACH(lane, cursor->lanes)
-	TAILQ_FOREACH (pool, &lane->pools->list, node) {
-		if (cursor_wants(cursor, pool->database->name) && (!wants || wants(pool)))
-			cursor_offer(cursor, pool->database->name, pool->role->name, pool);
-	}
+	LANES_EACH (lane, cursor->lanes)
+		TAILQ_EACH (pool, &lane->pools->list, node) {
+			if (cursor_wants(cursor, pool->database->name) && (!wants || wants(pool)))
+				cursor_offer(cursor, pool->database->name, pool->role->name, pool);
+		}
 }
 
 static void refill(struct cursor *cursor, void (*collect)(struct cursor *cursor))
@@ -229,10 +226,10 @@ static void refill(struct cursor *cursor, void (*collect)(struct cursor *cursor)
 	ordered->is_last_batch = !batch->is_full;
 }
 
-bool cursor_next_ordered(struct cursor *cursor, void (*collect)(struct cursor *cursor),
-                         struct ordered_item *item)
+bool cursor_next_ordered(struct cursor *cursor, void (*collect)(struct cursor *cursor))
 {
 	struct ordered *ordered = &cursor->ordered;
+	const struct ordered_item *item;
 
 	for (;;) {
 		if (ordered->at == ordered->count) {
@@ -242,7 +239,7 @@ bool cursor_next_ordered(struct cursor *cursor, void (*collect)(struct cursor *c
 			if (ordered->count == 0)
 				return false;
 		}
-		*item = cursor->source->batch.items[ordered->at++];
+		item = &cursor->source->batch.items[ordered->at++];
 		if (is_behind(ordered, item))
 			break; /* otherwise the same names were offered twice */
 	}
@@ -265,13 +262,13 @@ static bool fill(struct cursor *cursor, void *row, bool (*next)(struct cursor *c
 
 static bool next_of_items(struct cursor *cursor, void *row)
 {
-	const struct show *show = cursor->asked.show;
-	struct ordered_item item;
+	const struct show *show = cursor->show;
 
 	for (;;) {
-		if (cursor->ordered.has_last && fill(cursor, row, show->next))
+		if (cursor->ordered.has_last && !(show->has_one_row && cursor->index++) &&
+		    fill(cursor, row, show->next))
 			return true;
-		if (!cursor_may_look(cursor) || !cursor_next_ordered(cursor, show->collect, &item))
+		if (!cursor_may_look(cursor) || !cursor_next_ordered(cursor, show->collect))
 			return false;
 		cursor->index = 0;
 	}
@@ -279,7 +276,7 @@ static bool next_of_items(struct cursor *cursor, void *row)
 
 static bool next_of_connections(struct cursor *cursor, void *row)
 {
-	const struct show *show = cursor->asked.show;
+	const struct show *show = cursor->show;
 
 	if (fill(cursor, row, show->before))
 		return true;
@@ -296,7 +293,7 @@ static bool next_of_connections(struct cursor *cursor, void *row)
 
 bool cursor_next(struct cursor *cursor, void *row)
 {
-	const struct show *show = cursor->asked.show;
+	const struct show *show = cursor->show;
 
 	cursor->has_more = false;
 	cursor->look_count = 0;

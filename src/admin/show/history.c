@@ -42,10 +42,7 @@ static void find_percentiles(struct timeline_slot *slot, int kind,
 static void sum_lanes(struct timeline_slot *slot, struct timeline_totals *totals,
                       const struct lanes *lanes, usec_t now)
 {
-	const struct lane *lane;
-
-	LANES_EACH(lane, lanes)
-	{
+	LANES_EACH (lane, lanes) {
 		const struct pools *pools = lane->pools;
 		const unsigned int *states = lane->clients->state_counts;
 		usec_t wait = pools_longest_wait(pools, now);
@@ -89,16 +86,15 @@ void timeline_tick(struct timeline *timeline, const struct lanes *lanes, usec_t 
 {
 	struct timeline_slot end = { .at = now, .wall_at = wall_now() };
 	struct timeline_totals totals = { 0 };
-	const struct lane *lane;
 
 	sum_lanes(&end, &totals, lanes, now);
 	for (int i = 0; i < TIMELINE_RESOLUTIONS; i++) {
 		struct timeline_ring *ring = &timeline->rings[i];
 
-		LANES_EACH(lane, lanes)
-		for (int kind = 0; kind < LATENCY_KINDS; kind++)
-			latency_all_sum(&lane->pools->latency, (enum latency_kind)kind,
-			                &ring->counted[kind]);
+		LANES_EACH (lane, lanes)
+			for (int kind = 0; kind < LATENCY_KINDS; kind++)
+				latency_all_sum(&lane->pools->latency, (enum latency_kind)kind,
+				                &ring->counted[kind]);
 		if (end.maxwait > ring->maxwait)
 			ring->maxwait = end.maxwait;
 		if (now - ring->began_at >= rings[i].length)
@@ -175,8 +171,7 @@ static bool next_history(struct cursor *cursor, void *row)
 		if (!slot)
 			continue;
 		cursor->slot++;
-		ROW_FILL(row, struct history_shown, HISTORY_ROW);
-		return true;
+		return ROW_FILL(row, struct history_shown, HISTORY_ROW);
 	}
 	return false;
 }

@@ -51,7 +51,7 @@
 
 SHOW_ROWS(advice, "ADVICE", ADVICE_ROW,
           "How many servers each pool would need for short waits, and why.",
-          .collect = show_collect_own_pools, .argument = SHOW_OF_DATABASE);
+          .collect = show_collect_own_pools, .argument = SHOW_OF_DATABASE, .has_one_row = true);
 
 struct sum {
 	enum pool_mode mode;
@@ -138,11 +138,9 @@ static bool add_up(const struct cursor *cursor, struct sum *sum)
 	static const unsigned int perthousand[] = { 500, 990 };
 	struct histogram wanted = { 0 }, waits = { 0 };
 	uint64_t used = 0, lent = 0;
-	const struct lane *lane;
 	bool is_there = false;
 
-	LANES_EACH(lane, cursor->lanes)
-	{
+	LANES_EACH (lane, cursor->lanes) {
 		const struct pool *pool =
 		    pools_find_pool(lane->pools, cursor->ordered.first, cursor->ordered.second);
 		usec_t now;
@@ -221,10 +219,9 @@ static bool next_advice(struct cursor *cursor, void *row)
 	const char *name, *advice;
 	unsigned int value;
 
-	if (cursor->index++ || !add_up(cursor, &sum))
+	if (!add_up(cursor, &sum))
 		return false;
 	name = sum.sizes.most ? "max_pool_size" : "pool_size";
 	advice = advise(cursor, &sum, &value);
-	ROW_FILL(row, struct advice_shown, ADVICE_ROW);
-	return true;
+	return ROW_FILL(row, struct advice_shown, ADVICE_ROW);
 }

@@ -63,8 +63,7 @@ static bool next_transactions(struct cursor *cursor, void *row)
 		return false;
 	state = state_of(client, &since);
 	wait = client->borrower.waited + (client->state == CLIENT_WAITING ? now - since : 0);
-	ROW_FILL(row, struct transactions_shown, TRANSACTION_ROW);
-	return true;
+	return ROW_FILL(row, struct transactions_shown, TRANSACTION_ROW);
 }
 
 /*
@@ -172,41 +171,34 @@ static struct waiting_place *next_place(struct cursor *cursor)
 	return NULL;
 }
 
-/* position: in the queue of its own lane, from 1, for the reason. */
-static void fill_waiting(struct cursor *cursor, void *row, const struct borrower *borrower,
-                         unsigned int position)
+/* The row of the borrower that is next there. */
+static bool fill_waiting(struct cursor *cursor, void *row, struct waiting_place *at)
 {
+	const struct borrower *borrower = at->next;
 	const struct client *client = client_of_borrower(borrower);
 	usec_t wait = loop_now(client->clients->loop) - borrower->waiting_since;
-	enum wait_reason reason = pool_wait_reason(borrower, position);
+	enum wait_reason reason = pool_wait_reason(borrower, at->position + 1);
 	const struct server *holder = NULL; /* whose server the pool waits for, for longest */
-	const struct lane *lane;
-	unsigned int place = 1; /* in the queue of all lanes */
+	unsigned int place = 1;             /* in the queue of all lanes */
 	struct buf *detail = cursor_text(cursor);
 
-	LANES_EACH(lane, cursor->lanes)
-	{
+	LANES_EACH (lane, cursor->lanes) {
 		place += cursor->waiting.places[lane->number].position;
 		holder =
 		    pool_wait_longer(holder, pool_wait_holder(lane->pools, borrower->pool, reason));
 	}
 	pool_wait_explain_all(borrower->pool, reason, holder, detail);
-	ROW_FILL(row, struct waiting_shown, WAITING_ROW);
+	at->next = TAILQ_NEXT(borrower, wait_node);
+	at->last = borrower->wait_number;
+	at->position++;
+	return ROW_FILL(row, struct waiting_shown, WAITING_ROW);
 }
 
 static bool next_waiting(struct cursor *cursor, void *row)
 {
 	struct waiting_place *place = next_place(cursor);
-	const struct borrower *borrower;
 
-	if (!place)
-		return false;
-	borrower = place->next;
-	fill_waiting(cursor, row, borrower, place->position + 1);
-	place->next = TAILQ_NEXT(borrower, wait_node);
-	place->last = borrower->wait_number;
-	place->position++;
-	return true;
+	return place && fill_waiting(cursor, row, place);
 }
 
 /*
@@ -308,10 +300,7 @@ static bool gather(struct cursor *cursor)
 /* Adds what the lanes have counted for this name. */
 static void add_counts(const struct cursor *cursor, struct named_clients *sum, const char *name)
 {
-	const struct lane *lane;
-
-	LANES_EACH(lane, cursor->lanes)
-	{
+	LANES_EACH (lane, cursor->lanes) {
 		const struct application *application =
 		    applications_find(&lane->clients->applications, name);
 
@@ -340,6 +329,5 @@ static bool next_applications(struct cursor *cursor, void *row)
 	} else if (!sum->clients) {
 		return false;
 	}
-	ROW_FILL(row, struct applications_shown, APPLICATION_ROW);
-	return true;
+	return ROW_FILL(row, struct applications_shown, APPLICATION_ROW);
 }

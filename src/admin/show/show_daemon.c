@@ -19,15 +19,14 @@ SHOW_ROWS(version, "VERSION", VERSION_ROW, "Version of PgBouncer and of pgweir."
 
 static bool next_version(struct cursor *cursor, void *row)
 {
-	ROW_FILL(row, struct version_shown, VERSION_ROW);
-	return cursor->index++ == 0;
+	return ROW_FILL(row, struct version_shown, VERSION_ROW) && cursor->index++ == 0;
 }
 
 /* ---- STATE ---- */
 
-#define STATE_ROW(COLUMN)                                                                         \
-	COLUMN(TEXT, key, keys[cursor->index], "Name of the state: active, paused or suspended.") \
-	COLUMN(TEXT, value, values[cursor->index] ? "yes" : "no",                                 \
+#define STATE_ROW(COLUMN)                                                                 \
+	COLUMN(TEXT, key, keys[index], "Name of the state: active, paused or suspended.") \
+	COLUMN(TEXT, value, values[index] ? "yes" : "no",                                 \
 	       "Whether the process is in this state: yes or no.")
 
 SHOW_ROWS(state, "STATE", STATE_ROW,
@@ -41,12 +40,9 @@ static bool next_state(struct cursor *cursor, void *row)
 	bool is_draining = first->clients->drain.is_on;
 	const bool values[] = { !pools_are_held(pools) && !is_draining, pools->is_paused,
 		                pools->suspend != SUSPEND_NONE };
+	size_t index = cursor->index++;
 
-	if (cursor->index == 3)
-		return false;
-	ROW_FILL(row, struct state_shown, STATE_ROW);
-	cursor->index++;
-	return true;
+	return index < 3 && ROW_FILL(row, struct state_shown, STATE_ROW);
 }
 
 /* ---- LISTS ---- */
@@ -62,9 +58,8 @@ SHOW_ROWS(lists, "LISTS", LIST_ROW, "Number of internal objects of each kind.");
 static int64_t databases(const struct lane *lane)
 {
 	int64_t count = lane->number == 0; /* the console's own */
-	const struct database *database;
 
-	TAILQ_FOREACH (database, &lane->pools->databases, node)
+	TAILQ_EACH (database, &lane->pools->databases, node)
 		count += share_is_first(&database->cap.share);
 	return count;
 }
@@ -74,9 +69,8 @@ static int64_t users(const struct lane *lane)
 {
 	const struct users *users = lane->pools->users;
 	int64_t count = lane->number ? 0 : (int64_t)users_count(users);
-	const struct role *role;
 
-	TAILQ_FOREACH (role, &lane->pools->roles, node)
+	TAILQ_EACH (role, &lane->pools->roles, node)
 		count += share_is_first(&role->cap.share) && !users_find(users, role->name);
 	return count;
 }
@@ -84,9 +78,8 @@ static int64_t users(const struct lane *lane)
 static int64_t pools(const struct lane *lane)
 {
 	int64_t count = lane->number == 0;
-	const struct pool *pool;
 
-	TAILQ_FOREACH (pool, &lane->pools->list, node)
+	TAILQ_EACH (pool, &lane->pools->list, node)
 		count += share_is_first(&pool->share) && pool->purpose != POOL_FOR_READS;
 	return count;
 }
@@ -124,7 +117,6 @@ static int64_t login_clients(const struct lane *lane)
 static bool next_lists(struct cursor *cursor, void *at)
 {
 	struct lists_shown *row = at;
-	const struct lane *lane;
 	size_t index = 0;
 
 #define LIST(name, count)                       \
@@ -132,8 +124,7 @@ static bool next_lists(struct cursor *cursor, void *at)
 		row->list = name;               \
 		row->items += (int64_t)(count); \
 	}
-	LANES_EACH(lane, cursor->lanes)
-	{
+	LANES_EACH (lane, cursor->lanes) {
 		index = 0;
 		LISTS(LIST)
 	}
@@ -186,11 +177,9 @@ static struct slab mem_of_lane(const struct lane *lane, size_t index)
 static bool next_mem(struct cursor *cursor, void *at)
 {
 	size_t index = cursor->index++;
-	const struct lane *lane;
 	struct mem_shown *row = at;
 
-	LANES_EACH(lane, cursor->lanes)
-	{
+	LANES_EACH (lane, cursor->lanes) {
 		struct slab slab = mem_of_lane(lane, index);
 
 		row->name = slab.name;
@@ -221,8 +210,7 @@ static bool next_certificates(struct cursor *cursor, void *row)
 
 	if (!with->certificate(with->daemon, cursor->index++, &shown))
 		return false;
-	ROW_FILL(row, struct certificates_shown, CERTIFICATE_ROW);
-	return true;
+	return ROW_FILL(row, struct certificates_shown, CERTIFICATE_ROW);
 }
 
 /* ---- DNS_HOSTS ---- */
@@ -236,26 +224,20 @@ static bool next_certificates(struct cursor *cursor, void *row)
 
 SHOW_ROWS(dns_hosts, "DNS_HOSTS", DNS_ROW, "Cached results of DNS lookups.");
 
-/* That of the first loop: it hears what the others have found. */
-static struct resolver *resolver_of(const struct cursor *cursor)
-{
-	return cursor->lanes->at[0].resolver;
-}
-
+/* The resolver of the first loop hears what the others have found. */
 static bool next_dns_hosts(struct cursor *cursor, void *row)
 {
 	struct resolver_row name;
 	struct buf *addresses;
 	char text[ADDRESS_TEXT_SIZE];
 
-	if (!resolver_next_row(resolver_of(cursor), &cursor->dns, &name))
+	if (!resolver_next_row(cursor->lanes->at[0].resolver, &cursor->dns, &name))
 		return false;
 	addresses = cursor_text(cursor);
 	for (unsigned int i = 0; i < name.address_count; i++)
 		buf_printf(addresses, "%s%s", i ? "," : "",
 		           address_format(&name.addresses[i], text, sizeof(text)));
-	ROW_FILL(row, struct dns_hosts_shown, DNS_ROW);
-	return true;
+	return ROW_FILL(row, struct dns_hosts_shown, DNS_ROW);
 }
 
 /* ---- DNS_ZONES ---- */
@@ -273,10 +255,9 @@ static bool next_dns_zones(struct cursor *cursor, void *row)
 {
 	struct resolver_zone_row zone;
 
-	if (!resolver_next_zone(resolver_of(cursor), &cursor->dns, &zone))
+	if (!resolver_next_zone(cursor->lanes->at[0].resolver, &cursor->dns, &zone))
 		return false;
-	ROW_FILL(row, struct dns_zones_shown, ZONE_ROW);
-	return true;
+	return ROW_FILL(row, struct dns_zones_shown, ZONE_ROW);
 }
 
 /* ---- READY, for probes ---- */
@@ -291,11 +272,9 @@ SHOW_ROWS(ready, "READY", READY_ROW, "Whether new work is accepted now, and if n
 /* Whether each named database is paused or disabled, and there is no `*` for other names. */
 static bool is_all_shut(const struct pools *pools)
 {
-	const struct database *database;
-
 	if (config_database_auto(pools->config))
 		return false;
-	TAILQ_FOREACH (database, &pools->databases, node) {
+	TAILQ_EACH (database, &pools->databases, node) {
 		if (!database->is_paused && !database->is_disabled)
 			return false;
 	}
@@ -321,8 +300,7 @@ static bool next_ready(struct cursor *cursor, void *row)
 
 	while (i < count && !hindrances[i].is_so)
 		i++;
-	ROW_FILL(row, struct ready_shown, READY_ROW);
-	return cursor->index++ == 0;
+	return ROW_FILL(row, struct ready_shown, READY_ROW) && cursor->index++ == 0;
 }
 
 /* ---- DRAIN ---- */
@@ -357,13 +335,10 @@ static const char *drain_state(const struct drain_progress *sum)
 
 static bool next_drain(struct cursor *cursor, void *row)
 {
-	struct drain_progress sum;
-	usec_t left;
+	struct drain_progress sum = lanes_drain(cursor->lanes);
+	usec_t left = sum.is_on ? sum.time_left : DRAIN_NO_LIMIT;
 
-	lanes_drain(cursor->lanes, &sum);
-	left = sum.is_on ? sum.time_left : DRAIN_NO_LIMIT;
-	ROW_FILL(row, struct drain_shown, DRAIN_ROW);
-	return cursor->index++ == 0;
+	return ROW_FILL(row, struct drain_shown, DRAIN_ROW) && cursor->index++ == 0;
 }
 
 /* ---- LOOPS ---- */
@@ -397,24 +372,20 @@ SHOW_ROWS(
 
 static int64_t count_idle(const struct pools *pools)
 {
-	const struct pool *pool;
 	int64_t count = 0;
 
-	TAILQ_FOREACH (pool, &pools->list, node)
+	TAILQ_EACH (pool, &pools->list, node)
 		count += pool->server_counts[SERVER_IDLE] + pool->server_counts[SERVER_USED];
 	return count;
 }
 
 static bool next_loops(struct cursor *cursor, void *row)
 {
-	const struct lanes *lanes = cursor->lanes;
-	const struct lane *lane;
+	const struct lane *lane = cursor->lanes->at + cursor->index++;
 
-	if (cursor->index == lanes->count)
+	if (lane == cursor->lanes->at + cursor->lanes->count)
 		return false;
-	lane = &lanes->at[cursor->index++];
-	ROW_FILL(row, struct loops_shown, LOOP_ROW);
-	return true;
+	return ROW_FILL(row, struct loops_shown, LOOP_ROW);
 }
 
 /* ---- all tables ---- */
@@ -465,7 +436,7 @@ SHOW_ROWS(columns, "COLUMNS", COLUMN_ROW,
 static bool next_columns(struct cursor *cursor, void *row)
 {
 	enum console_version version = show_source_config(cursor->source)->console_version;
-	const char *wanted = cursor->asked.argument;
+	const char *wanted = cursor->argument;
 	size_t left = cursor->index++;
 
 	for (size_t i = 0; shows[i]; i++) {
@@ -477,8 +448,7 @@ static bool next_columns(struct cursor *cursor, void *row)
 		for (; column < end; column++) {
 			if ((columns.hidden >> (column - columns.at)) & 1 || left-- > 0)
 				continue;
-			ROW_FILL(row, struct columns_shown, COLUMN_ROW);
-			return true;
+			return ROW_FILL(row, struct columns_shown, COLUMN_ROW);
 		}
 	}
 	return false;

@@ -36,8 +36,7 @@ static bool next_events(struct cursor *cursor, void *row)
 	if (!log_kept_next(cursor->source->with->log, &number, &kept))
 		return false;
 	cursor->index = number;
-	ROW_FILL(row, struct events_shown, EVENT_ROW);
-	return true;
+	return ROW_FILL(row, struct events_shown, EVENT_ROW);
 }
 
 /* ---- how many ---- */
@@ -58,8 +57,7 @@ static bool next_events_totals(struct cursor *cursor, void *row)
 	if (!log_kept_kind(cursor->source->with->log, cursor->index, &kind, &count))
 		return false;
 	cursor->index++;
-	ROW_FILL(row, struct events_totals_shown, TOTAL_ROW);
-	return true;
+	return ROW_FILL(row, struct events_totals_shown, TOTAL_ROW);
 }
 
 /* ---- ERRORS: why connections ended, as base/close_reason.h counts it ---- */
@@ -90,11 +88,9 @@ static const struct close_count *sum(const struct lanes *lanes, bool of_servers,
                                      uint64_t *total)
 {
 	const struct close_count *last = NULL;
-	const struct lane *lane;
 
 	*total = 0;
-	LANES_EACH(lane, lanes)
-	{
+	LANES_EACH (lane, lanes) {
 		const struct close_counts *closes =
 		    of_servers ? &lane->pools->closes : &lane->clients->closes;
 		const struct close_count *count = &closes->counts[reason];
@@ -121,8 +117,7 @@ static bool next_errors(struct cursor *cursor, void *row)
 	if (!last)
 		return false;
 	reason = close_reason_row((enum close_reason)(index % CLOSE_REASONS));
-	ROW_FILL(row, struct errors_shown, ERROR_ROW);
-	return true;
+	return ROW_FILL(row, struct errors_shown, ERROR_ROW);
 }
 
 /* ---- CLOSES ---- */
@@ -172,7 +167,6 @@ static bool next_closes(struct cursor *cursor, void *row)
 {
 	const char *name = cursor->ordered.first;
 	const struct close_reason_row *reason;
-	const struct lane *lane;
 	uint64_t count = 0;
 	size_t index = 0;
 
@@ -180,12 +174,11 @@ static bool next_closes(struct cursor *cursor, void *row)
 		cursor->look_count += 2 * CLOSE_REASONS;
 	while (cursor->index < 2 * CLOSE_REASONS && !count) {
 		index = cursor->index++;
-		LANES_EACH(lane, cursor->lanes)
-		count += count_closes(lane, name, index);
+		LANES_EACH (lane, cursor->lanes)
+			count += count_closes(lane, name, index);
 	}
 	reason = close_reason_row((enum close_reason)(index % CLOSE_REASONS));
-	ROW_FILL(row, struct closes_shown, CLOSES_ROW);
-	return count;
+	return ROW_FILL(row, struct closes_shown, CLOSES_ROW) && count;
 }
 
 /* ---- SQLSTATES: errors that clients were sent, as base/sqlstates.h counts them ---- */
@@ -216,13 +209,11 @@ SHOW_ROWS(sqlstates, "SQLSTATES", SQLSTATE_ROW,
 static bool next_sqlstates(struct cursor *cursor, void *row)
 {
 	const struct sqlstate_count *count, *last = NULL;
-	const struct lane *lane;
 	uint64_t total = 0;
 	sqlstate_key key;
 	bool is_other;
 
-	LANES_EACH(lane, cursor->lanes)
-	{
+	LANES_EACH (lane, cursor->lanes) {
 		count = sqlstates_from(&lane->pools->sqlstates, cursor->slot);
 		if (!count || (last && count->key > last->key))
 			continue;
@@ -237,6 +228,5 @@ static bool next_sqlstates(struct cursor *cursor, void *row)
 	key = last->key;
 	cursor->slot = key + 1;
 	is_other = strcmp(last->sqlstate, SQLSTATES_OTHER) == 0;
-	ROW_FILL(row, struct sqlstates_shown, SQLSTATE_ROW);
-	return true;
+	return ROW_FILL(row, struct sqlstates_shown, SQLSTATE_ROW);
 }

@@ -4,8 +4,6 @@
  */
 #include "show_priv.h"
 
-#include "pgweir/pool/pools.h"
-
 #define HOST_ROW(COLUMN)                                                                           \
 	COLUMN(TEXT, entry, cursor->ordered.first, "Name of the entry in [databases].")            \
 	COLUMN(TEXT, host, cursor_print(cursor, "%.*s", (int)shown->name.count, shown->name.at),   \
@@ -100,17 +98,15 @@ static const char *shown_state(const struct show_source *source, const struct ho
 	const struct config *config = source->with->lanes->at->pools->config;
 	const struct roster_limit limit = { config_max_standby_lag(config, shown->entry),
 		                            config_max_standby_lag_bytes(config, shown->entry) };
-	struct broker *broker = source->with->lanes->at->pools->with.broker;
 	const struct roster_row *known = &shown->row;
 	unsigned int busy_count = 0;
-	const struct lane *lane;
 
-	switch (clusters_admin(broker, row->host)) {
+	switch (clusters_admin(source->with->lanes->at->pools->with.broker, row->host)) {
 	case HOST_DISABLED:
 		return "disabled";
 	case HOST_DRAINING:
-		LANES_EACH(lane, source->with->lanes)
-		busy_count += pools_busy_at(lane->pools, row->host);
+		LANES_EACH (lane, source->with->lanes)
+			busy_count += pools_busy_at(lane->pools, row->host);
 		return busy_count ? "draining" : "drained";
 	case HOST_ENABLED:
 		break;
@@ -157,12 +153,10 @@ static void fill_host(struct cursor *cursor, struct hosts_shown *row,
 	usec_t now = loop_now(cursor->source->with->loop);
 	const struct address *address = known->address.family == AF_UNSPEC ? NULL : &known->address;
 	bool is_known = known->lag != ROSTER_LAG_UNKNOWN;
-	const struct lane *lane;
 
-	ROW_FILL(row, struct hosts_shown, HOST_ROW);
+	*row = (struct hosts_shown){ HOST_ROW(ROW_VALUE) };
 	row->state = shown_state(cursor->source, row, shown);
-	LANES_EACH(lane, cursor->lanes)
-	{
+	LANES_EACH (lane, cursor->lanes) {
 		row->servers += pools_servers_at(lane->pools, row->entry, known->host, address);
 		row->reads += (int64_t)pools_reads_at(lane->pools, row->entry, row->host);
 	}
@@ -206,7 +200,7 @@ static bool next_hosts(struct cursor *cursor, void *row)
 
 SHOW_ITEMS(reads, "READS", READS_ROW,
            "Where reads were served (route_reads), since their pool exists.",
-           .argument = SHOW_OF_DATABASE);
+           .argument = SHOW_OF_DATABASE, .has_one_row = true);
 
 static bool is_for_reads(const struct pool *pool) { return pool->purpose == POOL_FOR_READS; }
 
@@ -215,13 +209,11 @@ static void collect_reads(struct cursor *cursor) { cursor_offer_pools(cursor, is
 static bool next_reads(struct cursor *cursor, void *at)
 {
 	struct reads_shown *row = at;
-	const struct lane *lane;
-	const struct pool *pool;
 
-	if (cursor->index++)
-		return false;
 	row->database = cursor->ordered.first;
 	row->user = cursor->ordered.second;
-	POOLS_EACH(pool, lane, cursor, POOL_FOR_READS) { ROW_ADD(READS_SUMS) }
+	POOLS_EACH (pool, cursor, POOL_FOR_READS) {
+		ROW_ADD(READS_SUMS)
+	}
 	return true;
 }

@@ -65,10 +65,9 @@ SHOW_ITEMS(latency, "LATENCY", LATENCY_ROW,
 
 static void offer_pools(struct cursor *cursor, const struct database *database)
 {
-	const struct pool *pool;
 	bool has_counted = latency_has_counted(&database->gone_latency);
 
-	for (pool = database->pool_table; pool; pool = pool->hh.next) {
+	for (const struct pool *pool = database->pool_table; pool; pool = pool->hh.next) {
 		if (!latency_has_counted(&pool->latency))
 			continue;
 		has_counted = true;
@@ -81,16 +80,13 @@ static void offer_pools(struct cursor *cursor, const struct database *database)
 /* No database has an empty name: such an item is all of them. */
 static void collect_latency(struct cursor *cursor)
 {
-	const struct database *database;
-	const struct lane *lane;
-
-	if (!cursor->asked.argument)
+	if (!cursor->argument)
 		cursor_offer(cursor, "", "", cursor->source);
-	LANES_EACH(lane, cursor->lanes)
-	TAILQ_FOREACH (database, &lane->pools->databases, node) {
-		if (cursor_wants(cursor, database->name))
-			offer_pools(cursor, database);
-	}
+	LANES_EACH (lane, cursor->lanes)
+		TAILQ_EACH (database, &lane->pools->databases, node) {
+			if (cursor_wants(cursor, database->name))
+				offer_pools(cursor, database);
+		}
 }
 
 /* ---- the sums of a scope, over all lanes ---- */
@@ -109,7 +105,7 @@ struct latency_walk {
 /* SHOW LATENCY has all windows, the others the last one. */
 static enum latency_window first_window(const struct cursor *cursor)
 {
-	return cursor->asked.show == &show_latency ? LATENCY_MINUTE : LATENCY_START;
+	return cursor->show == &show_latency ? LATENCY_MINUTE : LATENCY_START;
 }
 
 /* NULL: the lane has none of that name. */
@@ -121,11 +117,9 @@ static struct database *database_in(const struct cursor *cursor, const struct la
 static uint64_t gone_count(const struct cursor *cursor)
 {
 	const struct database *database;
-	const struct lane *lane;
 	uint64_t count = 0;
 
-	LANES_EACH(lane, cursor->lanes)
-	{
+	LANES_EACH (lane, cursor->lanes) {
 		database = database_in(cursor, lane);
 		count += database ? database->gone_count : 0;
 	}
@@ -189,18 +183,16 @@ static bool add_scope(struct cursor *cursor)
 {
 	const struct ordered *at = &cursor->ordered;
 	struct latency_walk *walk = cursor->latency;
-	const struct lane *lane;
-	const struct pool *pool;
 
 	if (!*at->first) {
 		add(cursor, &cursor->source->latency, NULL);
-		LANES_EACH(lane, cursor->lanes)
-		add(cursor, NULL, &lane->pools->latency);
+		LANES_EACH (lane, cursor->lanes)
+			add(cursor, NULL, &lane->pools->latency);
 		return true;
 	}
 	for (int i = 0; *at->second && i < POOL_PURPOSES; i++) {
-		POOLS_EACH(pool, lane, cursor, (enum pool_purpose)i)
-		add(cursor, &pool->latency, NULL);
+		POOLS_EACH (pool, cursor, (enum pool_purpose)i)
+			add(cursor, &pool->latency, NULL);
 	}
 	while (!*at->second && add_database(cursor)) {
 		if (walk->begin_count == BEGINS_MAX || gone_count(cursor) == walk->gone_count)
@@ -250,8 +242,7 @@ static bool next_latency(struct cursor *cursor, void *row)
 		                            sizeof(values) / sizeof(values[0]));
 		if (!count)
 			continue;
-		ROW_FILL(row, struct latency_shown, LATENCY_ROW);
-		return true;
+		return ROW_FILL(row, struct latency_shown, LATENCY_ROW);
 	}
 	return false;
 }
@@ -334,7 +325,7 @@ static bool next_histogram(struct cursor *cursor, void *to)
 	const struct ordered *at = &cursor->ordered;
 	struct histogram_row *row = to;
 
-	if (!*at->second == (cursor->asked.show == &show_pool_histograms))
+	if (!*at->second == (cursor->show == &show_pool_histograms))
 		return false;
 	while (make_sums(cursor) && cursor->index <= LATENCY_KINDS) {
 		enum latency_kind kind = (enum latency_kind)(cursor->index++ - 1);

@@ -44,7 +44,7 @@
 	COLUMN(INT4, disabled, entry && database->is_disabled, "1: DISABLE refuses new clients.")
 
 SHOW_ROWS(databases, "DATABASES", DATABASE_ROW, "Databases and their limits.",
-          .collect = show_collect_databases);
+          .collect = show_collect_databases, .has_one_row = true);
 
 /* Beyond that many databases or users, those that were never used are left out of metrics. */
 #define MANY_NAMES 1000
@@ -83,13 +83,11 @@ void show_collect_databases(struct cursor *cursor)
 static int64_t count_clients(const struct show_source *source, const struct database *database)
 {
 	const struct database *of_lane;
-	const struct lane *lane;
 	int64_t count = 0;
 
 	if (!database)
 		return show_source_console_count(source);
-	LANES_EACH(lane, source->with->lanes)
-	{
+	LANES_EACH (lane, source->with->lanes) {
 		of_lane = pools_find_database(lane->pools, database->name);
 		count += of_lane ? of_lane->client_count : 0;
 	}
@@ -108,13 +106,9 @@ static bool next_databases(struct cursor *cursor, void *row)
 	const struct config *config = pools->config;
 	/* NULL: the console's database */
 	const struct database *database = cursor->ordered.object;
-	const struct config_database *entry;
+	const struct config_database *entry = database ? database->entry : NULL;
 
-	if (cursor->index++)
-		return false;
-	entry = database ? database->entry : NULL;
-	ROW_FILL(row, struct databases_shown, DATABASE_ROW);
-	return true;
+	return ROW_FILL(row, struct databases_shown, DATABASE_ROW);
 }
 
 /* ---- USERS ---- */
@@ -139,7 +133,8 @@ static bool next_databases(struct cursor *cursor, void *row)
 	COLUMN(INT4, current_client_connections, clients,                                          \
 	       "Number of client connections of the user.")
 
-SHOW_ROWS(users, "USERS", USER_ROW, "Users and their limits.", .collect = show_collect_users);
+SHOW_ROWS(users, "USERS", USER_ROW, "Users and their limits.", .collect = show_collect_users,
+          .has_one_row = true);
 
 static void offer_user(const struct user *user, void *arg)
 {
@@ -151,17 +146,15 @@ void show_collect_users(struct cursor *cursor)
 {
 	const struct pools *pools = cursor->lanes->at->pools;
 	const struct config_user *entry = NULL;
-	const struct lane *lane;
-	const struct role *role;
 
 	if (!cursor->skips_unused || !are_many(cursor)) {
 		users_each(pools->users, offer_user, cursor);
 		while ((entry = config_user_next(pools->config, entry)))
 			cursor_offer(cursor, entry->name, "", NULL);
 	}
-	LANES_EACH(lane, cursor->lanes)
-	TAILQ_FOREACH (role, &lane->pools->roles, node)
-		cursor_offer(cursor, role->name, "", NULL);
+	LANES_EACH (lane, cursor->lanes)
+		TAILQ_EACH (role, &lane->pools->roles, node)
+			cursor_offer(cursor, role->name, "", NULL);
 }
 
 /* PgBouncer writes a size nine characters wide. An empty text if the size is not set. */
@@ -177,21 +170,16 @@ static bool next_users(struct cursor *cursor, void *row)
 	const struct config *config = cursor->lanes->at->pools->config;
 	const struct config_user *entry = config_user_find(config, cursor->ordered.first);
 	unsigned int servers = 0, clients = 0;
-	const struct lane *lane;
 	const struct role *role;
 
-	if (cursor->index++)
-		return false;
-	LANES_EACH(lane, cursor->lanes)
-	{
+	LANES_EACH (lane, cursor->lanes) {
 		role = pools_find_role(lane->pools, cursor->ordered.first);
 		if (!role)
 			continue;
 		servers = share_servers(&role->cap.share);
 		clients += role->client_count;
 	}
-	ROW_FILL(row, struct users_shown, USER_ROW);
-	return true;
+	return ROW_FILL(row, struct users_shown, USER_ROW);
 }
 
 /* ---- POOLS ---- */
@@ -234,7 +222,7 @@ static bool next_users(struct cursor *cursor, void *row)
 
 SHOW_ITEMS(pools, "POOLS", POOL_ROW,
            "Pools: their clients and server connections, and how long clients wait.",
-           .argument = SHOW_OF_DATABASE);
+           .argument = SHOW_OF_DATABASE, .has_one_row = true);
 
 static void collect_pools(struct cursor *cursor)
 {
@@ -278,12 +266,8 @@ static bool next_pools(struct cursor *cursor, void *at)
 {
 	struct pools_shown *row = at;
 	bool has_failed = false;
-	const struct lane *lane;
-	struct pool *pool;
 	usec_t wait = 0;
 
-	if (cursor->index++)
-		return false;
 	row->database = cursor->ordered.first;
 	row->user = cursor->ordered.second;
 	if (!cursor->ordered.object) {
@@ -292,8 +276,8 @@ static bool next_pools(struct cursor *cursor, void *at)
 		return true;
 	}
 	for (size_t i = 0; i < PURPOSES; i++) {
-		POOLS_EACH(pool, lane, cursor, purposes[i])
-		add_pool(row, pool, &wait, &has_failed);
+		POOLS_EACH (pool, cursor, purposes[i])
+			add_pool(row, pool, &wait, &has_failed);
 	}
 	if (row->sv_login == 0 && has_failed)
 		row->sv_login = 1;
@@ -327,22 +311,19 @@ static bool is_shared(const struct pool *pool) { return pool->fair != NULL; }
 static void collect_shares(struct cursor *cursor) { cursor_offer_pools(cursor, is_shared); }
 
 /* Walks the pools of clients, and those for reads on standbys, of all lanes. */
-#define SHARED_EACH(pool, lane, cursor)                     \
-	for (size_t i = 1; i < PURPOSES; i++)               \
-		POOLS_EACH(pool, lane, cursor, purposes[i]) \
-	if (pool->fair)
+#define SHARED_EACH(pool, cursor)                      \
+	for (size_t i = 1; i < PURPOSES; i++)          \
+		POOLS_EACH (pool, cursor, purposes[i]) \
+			if (pool->fair)
 
 static bool next_shares(struct cursor *cursor, void *row)
 {
 	const char *next = NULL, *key;
 	struct fair_sum sum = { 0 };
-	const struct lane *lane;
-	const struct pool *pool;
 
 	if (cursor->index++ == 0)
 		buf_clear(&cursor->group);
-	SHARED_EACH(pool, lane, cursor)
-	{
+	SHARED_EACH (pool, cursor) {
 		key = fair_key_after(pool->fair, buf_text(&cursor->group));
 		if (key && (!next || strcmp(key, next) < 0))
 			next = key;
@@ -353,8 +334,7 @@ static bool next_shares(struct cursor *cursor, void *row)
 	buf_add_text(&cursor->group, next);
 	if (!buf_ok(&cursor->group))
 		return false;
-	SHARED_EACH(pool, lane, cursor)
-	fair_add_up(pool->fair, next, &sum);
-	ROW_FILL(row, struct shares_shown, SHARE_ROW);
-	return true;
+	SHARED_EACH (pool, cursor)
+		fair_add_up(pool->fair, next, &sum);
+	return ROW_FILL(row, struct shares_shown, SHARE_ROW);
 }

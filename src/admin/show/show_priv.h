@@ -9,6 +9,7 @@
 
 #include "pgweir/admin/console.h"
 #include "pgweir/base/buf.h"
+#include "pgweir/base/container_of.h"
 #include "pgweir/pool/latency.h"
 
 /*
@@ -28,13 +29,14 @@
  *
  * ROW_DECLARE() makes of it the struct and its table of columns. ROW_FILL()
  * sets a row to the values `from`, where the names in them are known; 0 stands for what is set
- * afterwards. ROW_ADD() adds the numbers of a list to those of the struct that `row` points at.
+ * afterwards. Its value is true. ROW_ADD() adds the numbers of a list to those of the struct that
+ * `row` points at.
  */
 #define ROW_DECLARE(row, table, list)                                      \
 	row{ list(ROW_FIELD) };                                            \
 	_Static_assert(sizeof(row) <= ROW_SIZE_MAX, "a row is too large"); \
 	static const struct column table[] = { list(ROW_COLUMN) }
-#define ROW_FILL(to, row, list) (*(row *)(to) = (row){ list(ROW_VALUE) })
+#define ROW_FILL(to, row, list) (*(row *)(to) = (row){ list(ROW_VALUE) }, true)
 #define ROW_ADD(list) list(ROW_PLUS)
 
 #define ROW_FIELD(type, name, from, help) _Alignas(ROW_SLOT) ROW_##type name;
@@ -114,15 +116,15 @@ void cursor_offer_databases(struct cursor *cursor, bool (*wants)(const struct cu
                                                                  const struct database *database));
 void cursor_offer_pools(struct cursor *cursor, bool (*wants)(const struct pool *pool));
 
-/* The item after the last one. Calls `collect`, which offers all items. false: no more. */
-bool cursor_next_ordered(struct cursor *cursor, void (*collect)(struct cursor *cursor),
-                         struct ordered_item *item);
+/* Moves to the item after the last one. Calls `collect`, which offers all. false: no more. */
+bool cursor_next_ordered(struct cursor *cursor, void (*collect)(struct cursor *cursor));
 
 /* Walks the pools with this purpose that have the names of `ordered`, in all lanes. */
-#define POOLS_EACH(pool, lane, cursor, purpose)                                 \
-	LANES_EACH(lane, (cursor)->lanes)                                       \
-	if ((pool = pools_find_exact_pool(lane->pools, (cursor)->ordered.first, \
-	                                  (cursor)->ordered.second, purpose)))
+#define POOLS_EACH(each, cursor, purpose)                                                          \
+	LANES_EACH (lane, (cursor)->lanes)                                                         \
+		for (struct pool *each = pools_find_exact_pool(                                    \
+			 lane->pools, (cursor)->ordered.first, (cursor)->ordered.second, purpose); \
+		     each; each = NULL)
 
 /*
  * ---- the timeline: history.c ----
@@ -205,12 +207,6 @@ struct waiting_walk {
 	} places[LANES_MAX];
 };
 
-/* The position of SHOW LIMITS: which kind of object, and which of its limits. */
-struct limits_walk {
-	size_t scope, limit;
-	bool has_begun;
-};
-
 /* The position of SHOW STATEMENTS: which statements are chosen, and how far they are shown. */
 struct statements_walk {
 	unsigned int order;
@@ -240,18 +236,21 @@ struct applications_walk {
 /* What SHOW LATENCY and SHOW HISTOGRAMS sum up: show_latency.c. */
 struct latency_walk;
 
-/* What a cursor returns rows of. The texts are borrowed and outlive the cursor. */
-struct show_asked {
-	const struct show *show;
-	const char *argument; /* the words after the SHOW's name; NULL: none */
-	const char *other;    /* a second word, for small_talk.c only */
+/* What is behind the words of a command: [argument], or argument and value. */
+struct words {
+	/* 0, 1, or 2 (with value); of a SHOW also more: then `value` has spaces between words */
+	unsigned int count;
+	char argument[64]; /* of a SHOW its name */
+	char value[256];
 };
 
 #define CURSOR_TEXTS 6
 
 /* The position of a SHOW. A cursor of zeros is not in use. */
 struct cursor {
-	struct show_asked asked;
+	const struct show *show;
+	const char *argument; /* the words after the SHOW's name; NULL: none */
+	const char *other;    /* a second word, for small talk only */
 	struct show_source *source;
 	const struct lanes *lanes; /* the first one has what is the same in all of them */
 	struct pools_walk pools;
@@ -259,7 +258,6 @@ struct cursor {
 	const struct lane *pools_lane, *clients_lane; /* where the walks are */
 	struct ordered ordered;
 	struct waiting_walk waiting;
-	struct limits_walk limits;
 	struct catalog_reading *reading; /* held by SHOW CATALOG, between two databases NULL */
 	struct statements_walk statements;
 	struct applications_walk applications;
@@ -272,12 +270,12 @@ struct cursor {
 	unsigned int look_count; /* items examined since the last row */
 	struct stats totals[2];  /* of SHOW TOTALS: totals and averages, since its first row */
 	/*
-	 * The next slot of SHOW HISTORY, row of SHOW PEER_POOLS, or byte of a catalog's parameters;
-	 * of SHOW SQLSTATES, the next row has no lower key.
+	 * The next slot of SHOW HISTORY, row of SHOW PEER_POOLS, kind of SHOW LIMITS, or byte of a
+	 * catalog's parameters; of SHOW SQLSTATES, the next row has no lower key.
 	 */
 	uint64_t slot;
 	size_t index;
-	unsigned int lane; /* whose names or rows come next: SHOW DNS_..., SHOW AUDIT */
+	unsigned int lane; /* whose rows come next: SHOW AUDIT */
 	unsigned long dns;
 	const struct client *client; /* of the current row, as `server` */
 	const struct server *server;
@@ -286,7 +284,9 @@ struct cursor {
 	unsigned int text_count;
 };
 
-void cursor_begin(struct cursor *cursor, struct show_source *source, struct show_asked asked);
+/* The words outlive the cursor. */
+void cursor_begin(struct cursor *cursor, struct show_source *source, const struct show *show,
+                  const struct words *words);
 void cursor_end(struct cursor *cursor);
 
 /* Fills `row`, of ROW_SIZE_MAX bytes. false: no more rows, or cursor->has_more. */

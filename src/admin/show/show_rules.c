@@ -49,8 +49,7 @@ static bool next_hba(struct cursor *cursor, void *row)
 	texts = buf_bytes(list);
 	for (size_t i = 0; i < 5; i++)
 		text[i] = take_or_null(&texts);
-	ROW_FILL(row, struct hba_shown, HBA_ROW);
-	return true;
+	return ROW_FILL(row, struct hba_shown, HBA_ROW);
 }
 
 /* ---- IDENT ---- */
@@ -76,8 +75,7 @@ static bool next_ident(struct cursor *cursor, void *row)
 	if (!hba || cursor->index >= hba->mapping_count)
 		return false;
 	mapping = &hba->mappings[cursor->index];
-	ROW_FILL(row, struct ident_shown, IDENT_ROW);
-	return true;
+	return ROW_FILL(row, struct ident_shown, IDENT_ROW);
 }
 
 /* ---- PEERS and PEER_POOLS, in the order of their ids; a cursor keeps the last id ---- */
@@ -111,8 +109,7 @@ static bool next_peers(struct cursor *cursor, void *row)
 
 	if (!peer)
 		return false;
-	ROW_FILL(row, struct peers_shown, PEER_ROW);
-	return true;
+	return ROW_FILL(row, struct peers_shown, PEER_ROW);
 }
 
 /* ---- PEER_POOLS ---- */
@@ -135,11 +132,9 @@ static bool fill_peer_pool(void *row, const struct lanes *lanes, int id)
 {
 	unsigned int sent = 0, connecting = 0, waiting = 0;
 	const struct peer_pool *pool;
-	const struct lane *lane;
 	bool has_pool = false;
 
-	LANES_EACH(lane, lanes)
-	{
+	LANES_EACH (lane, lanes) {
 		pool = peer_pool_find(lane->pools, id);
 		if (!pool)
 			continue;
@@ -148,8 +143,7 @@ static bool fill_peer_pool(void *row, const struct lanes *lanes, int id)
 		connecting += pool->queue.counts[CANCEL_CONNECTING];
 		waiting += pool->queue.counts[CANCEL_WAITING];
 	}
-	ROW_FILL(row, struct peer_pools_shown, PEER_POOL_ROW);
-	return has_pool;
+	return ROW_FILL(row, struct peer_pools_shown, PEER_POOL_ROW) && has_pool;
 }
 
 static bool next_peer_pools(struct cursor *cursor, void *row)

@@ -62,8 +62,7 @@ static bool next_pinned(struct cursor *cursor, void *row)
 	else
 		session_list_pins(client, why);
 	session_list_held(client, objects);
-	ROW_FILL(row, struct pinned_shown, PINNED_ROW);
-	return true;
+	return ROW_FILL(row, struct pinned_shown, PINNED_ROW);
 }
 
 /* ---- SHOW SESSION_STATE ---- */
@@ -106,8 +105,7 @@ static bool next_session_state(struct cursor *cursor, void *row)
 		lists[i](client, texts[i]);
 		has_any |= texts[i]->count > 0;
 	}
-	ROW_FILL(row, struct session_state_shown, STATE_ROW);
-	return has_any;
+	return ROW_FILL(row, struct session_state_shown, STATE_ROW) && has_any;
 }
 
 /* ---- CATALOG: for each database a row with the state, and one for each name ---- */
@@ -248,7 +246,7 @@ SHOW_ROWS(audit, "AUDIT", AUDIT_ROW,
           "transaction mode would need.");
 
 /* step: a feature, or the end of the row, which says of a pool how many servers are enough. */
-static void fill_audit(struct cursor *cursor, void *to, const struct audit_row *row, size_t step)
+static bool fill_audit(struct cursor *cursor, void *to, const struct audit_row *row, size_t step)
 {
 	const struct feature *about = step < FEATURES ? &session_features[step] : NULL;
 	const char *fate = about ? about->fate : "nothing to carry";
@@ -256,7 +254,7 @@ static void fill_audit(struct cursor *cursor, void *to, const struct audit_row *
 	if (!about && !row->application_name)
 		fate = cursor_print(cursor, "pool_size = %u would have been enough for %u sessions",
 		                    row->servers_peak, row->sessions_peak);
-	ROW_FILL(to, struct audit_shown, AUDIT_ROW);
+	return ROW_FILL(to, struct audit_shown, AUDIT_ROW);
 }
 
 static bool has_used_any(const struct audit_row *row)
@@ -310,10 +308,8 @@ static bool next_of_lane(struct cursor *cursor, void *at)
 		if (!complete(cursor, &sum, row))
 			continue;
 		if (step < FEATURES ? sum.counts[step] || sum.found[step]
-		                    : !sum.application_name || !has_used_any(&sum)) {
-			fill_audit(cursor, at, &sum, step);
-			return true;
-		}
+		                    : !sum.application_name || !has_used_any(&sum))
+			return fill_audit(cursor, at, &sum, step);
 	}
 	return false;
 }

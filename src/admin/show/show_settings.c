@@ -11,7 +11,6 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "pgweir/config/changes.h"
 #include "pgweir/config/settings.h"
 
 #define LIMIT_ROW(COLUMN)                                                                         \
@@ -262,17 +261,15 @@ static void of_pool(const struct cursor *cursor, const struct lane *lane, struct
 
 static void collect_hosts(struct cursor *cursor)
 {
-	const struct lane *lane;
-
-	LANES_EACH(lane, cursor->lanes)
-	for (const struct cap_host *host = lane->pools->host_table; host; host = host->hh.next)
-		cursor_offer(cursor, host->name, "", NULL);
+	LANES_EACH (lane, cursor->lanes)
+		for (const struct cap_host *host = lane->pools->host_table; host;
+		     host = host->hh.next)
+			cursor_offer(cursor, host->name, "", NULL);
 }
 
 static void collect_statements(struct cursor *cursor)
 {
-	const struct clients *clients = cursor->lanes->at->clients;
-	const struct statement_limit *limit = clients->shared->limits.table;
+	const struct statement_limit *limit = cursor->lanes->at->clients->shared->limits.table;
 
 	for (; limit; limit = limit->hh.next) {
 		if (limit->entry)
@@ -298,22 +295,20 @@ static const struct scope {
 
 #define SCOPE_COUNT (sizeof(scopes) / sizeof(scopes[0]))
 
-/* Continues with the next limit, of the next object if needed. NULL: no more. */
+/*
+ * Continues with the next limit, of the next object if needed. cursor->slot is the scope, and
+ * cursor->index the limit. NULL: no more.
+ */
 static const struct scope *next_thing(struct cursor *cursor)
 {
-	struct limits_walk *walk = &cursor->limits;
-	struct ordered_item item;
+	for (; cursor->slot < SCOPE_COUNT; cursor->slot++) {
+		const struct scope *scope = &scopes[cursor->slot];
+		bool has_object = !scope->collect || cursor->ordered.has_last;
 
-	for (; walk->scope < SCOPE_COUNT; walk->scope++) {
-		const struct scope *scope = &scopes[walk->scope];
-
-		if (walk->has_begun && walk->limit < scope->count)
+		if (has_object && cursor->index < scope->count)
 			return scope;
-		walk->limit = 0;
-		walk->has_begun = scope->collect
-		                      ? cursor_next_ordered(cursor, scope->collect, &item)
-		                      : !walk->has_begun;
-		if (walk->has_begun)
+		cursor->index = 0;
+		if (scope->collect && cursor_next_ordered(cursor, scope->collect))
 			return scope;
 		cursor->ordered = (struct ordered){ 0 };
 	}
@@ -330,14 +325,11 @@ static void set_name(struct limits_shown *row, size_t column, const char *name)
 static bool fill_limit(struct cursor *cursor, struct limits_shown *row, const struct scope *scope,
                        size_t at)
 {
-	const struct lane *lane;
-
 	*row = (struct limits_shown){ 0 };
 	cursor->text_count = 0;
 	set_name(row, scope->first, cursor->ordered.first);
 	set_name(row, scope->second, cursor->ordered.second);
-	LANES_EACH(lane, cursor->lanes)
-	{
+	LANES_EACH (lane, cursor->lanes) {
 		struct limit limits[LIMITS_MAX] = { 0 }, *limit = &limits[at];
 
 		scope->fill(cursor, lane, limits);
@@ -361,8 +353,8 @@ static bool next_limits(struct cursor *cursor, void *at)
 
 	while (cursor_may_look(cursor) && (scope = next_thing(cursor))) {
 		/* HIT: it was hit, or the next client will hit it */
-		if (fill_limit(cursor, row, scope, cursor->limits.limit++) &&
-		    (!cursor->asked.argument || row->hits > 0 ||
+		if (fill_limit(cursor, row, scope, cursor->index++) &&
+		    (!cursor->argument || row->hits > 0 ||
 		     (row->value > 0 && row->used >= row->value)))
 			return true;
 	}
@@ -430,7 +422,7 @@ SHOW(all, "ALL", next_config, setting_columns,
 
 static bool next_setting(struct cursor *cursor, void *row)
 {
-	size_t index = (size_t)(setting_find(cursor->asked.argument) - settings);
+	size_t index = (size_t)(setting_find(cursor->argument) - settings);
 
 	return cursor->index++ == 0 && fill_setting(cursor, row, index);
 }

@@ -454,6 +454,5 @@ static bool next_listeners(struct cursor *cursor, void *row)
 		config = gate->rules.config;
 	}
 	clients = clients_of(cursor, gate);
-	ROW_FILL(row, struct listeners_shown, LISTENER_ROW);
-	return true;
+	return ROW_FILL(row, struct listeners_shown, LISTENER_ROW);
 }

@@ -256,7 +256,7 @@ static bool next_statements(struct cursor *cursor, void *row)
 	struct statement_sum sum;
 
 	if (!walk->picks) {
-		read_asked(cursor->asked.argument, &walk->limit, &walk->order);
+		read_asked(cursor->argument, &walk->limit, &walk->order);
 		walk->picks = calloc(2 * walk->limit, sizeof(*walk->picks));
 	}
 	if (!walk->picks || (walk->lane < cursor->lanes->count && !pick_all(cursor)))
@@ -268,8 +268,7 @@ static bool next_statements(struct cursor *cursor, void *row)
 		statement = sum.last;
 		if (!statement)
 			continue;
-		ROW_FILL(row, struct statements_shown, STATEMENT_ROW);
-		return true;
+		return ROW_FILL(row, struct statements_shown, STATEMENT_ROW);
 	}
 	return false;
 }

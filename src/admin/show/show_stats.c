@@ -121,10 +121,8 @@ static bool has_counted(const struct cursor *cursor, const struct database *data
 
 static void add_database(const struct database *database, struct stats *counted)
 {
-	const struct pool *pool;
-
 	stats_add(counted, &database->gone);
-	for (pool = database->pool_table; pool; pool = pool->hh.next)
+	for (const struct pool *pool = database->pool_table; pool; pool = pool->hh.next)
 		stats_add(counted, &pool->stats);
 }
 
@@ -133,10 +131,8 @@ static void count_database(const struct show_source *source, const char *name,
                            struct stats *counted, struct stats *older)
 {
 	const struct database *database;
-	const struct lane *lane;
 
-	LANES_EACH(lane, source->with->lanes)
-	{
+	LANES_EACH (lane, source->with->lanes) {
 		database = pools_find_any_database(lane->pools, name);
 		if (!database)
 			continue;
@@ -147,14 +143,10 @@ static void count_database(const struct show_source *source, const char *name,
 
 static void count_all(const struct show_source *source, struct stats *counted)
 {
-	const struct database *database;
-	const struct lane *lane;
-
 	*counted = source->own;
-	LANES_EACH(lane, source->with->lanes)
-	{
+	LANES_EACH (lane, source->with->lanes) {
 		stats_add(counted, &lane->pools->gone);
-		TAILQ_FOREACH (database, &lane->pools->databases, node)
+		TAILQ_EACH (database, &lane->pools->databases, node)
 			add_database(database, counted);
 	}
 }
@@ -170,17 +162,15 @@ void show_stats_average_all(const struct show_source *source, usec_t now, struct
 void show_stats_tick(struct show_source *source, usec_t now)
 {
 	struct stats counted;
-	struct database *database;
-	const struct lane *lane;
 
 	source->history.older_at = source->history.newer_at;
 	source->history.newer_at = now;
-	LANES_EACH(lane, source->with->lanes)
-	TAILQ_FOREACH (database, &lane->pools->databases, node) {
-		counted = (struct stats){ 0 };
-		add_database(database, &counted);
-		note(&database->past, &counted);
-	}
+	LANES_EACH (lane, source->with->lanes)
+		TAILQ_EACH (database, &lane->pools->databases, node) {
+			counted = (struct stats){ 0 };
+			add_database(database, &counted);
+			note(&database->past, &counted);
+		}
 	note(&source->history.own, &source->own);
 	count_all(source, &counted);
 	note(&source->history.all, &counted);
@@ -200,8 +190,6 @@ static bool next_stats(struct cursor *cursor, void *at)
 	struct stats older = { 0 };
 	struct stats_row *row = at;
 
-	if (cursor->index++)
-		return false;
 	row->database = cursor->ordered.first;
 	if (cursor->ordered.object) {
 		count_database(source, row->database, &row->total, &older);
@@ -214,11 +202,13 @@ static bool next_stats(struct cursor *cursor, void *at)
 }
 
 SHOW(stats, "STATS", next_stats, stats_columns,
-     "Statistics for each database: totals and averages.", .collect = collect);
+     "Statistics for each database: totals and averages.", .collect = collect, .has_one_row = true);
 SHOW(stats_totals, "STATS_TOTALS", next_stats, total_columns,
-     "Statistics for each database: totals since the process started.", .collect = collect);
+     "Statistics for each database: totals since the process started.", .collect = collect,
+     .has_one_row = true);
 SHOW(stats_averages, "STATS_AVERAGES", next_stats, average_columns,
-     "Statistics for each database: averages over the last stats_period.", .collect = collect);
+     "Statistics for each database: averages over the last stats_period.", .collect = collect,
+     .has_one_row = true);
 
 /* ---- one row per counter ---- */
 
@@ -257,6 +247,5 @@ static bool next_totals(struct cursor *cursor, void *row)
 		index = cursor->index++;
 	if (index >= 2 * STATS_FIELDS)
 		return false;
-	ROW_FILL(row, struct totals_shown, TOTAL_ROW);
-	return true;
+	return ROW_FILL(row, struct totals_shown, TOTAL_ROW);
 }

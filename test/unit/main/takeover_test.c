@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * main/takeover.h: by which number a process asks for a hand-over, and which records that means.
+ * main/daemon_priv.h: by which number a process asks for a hand-over, and which records that means.
  */
-#include "../../../src/main/takeover.h"
+#include "../../../src/main/daemon_priv.h"
 
 #include "pgweir/base/hash.h"
 #include "pgweir/net/stream_parcel.h"

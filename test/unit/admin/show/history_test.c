@@ -70,7 +70,7 @@ START_TEST(totals_are_of_one_moment)
 {
 	struct problems problems = { 0 };
 	const struct config *config = config_parse(bytes_text("[pgbouncer]\n"), "f", &problems);
-	struct cursor cursor = { .asked.show = &show_totals, .source = source, .lanes = &lanes };
+	struct cursor cursor = { .show = &show_totals, .source = source, .lanes = &lanes };
 	union {
 		struct {
 			const char *name;

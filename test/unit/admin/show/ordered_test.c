@@ -41,13 +41,12 @@ static void tear_down(void) { free(source); }
 /* Goes through the rest, suspended after each `rest` rows, and checks the order. */
 static size_t go_through(size_t rest)
 {
-	struct ordered_item item;
 	char last[8] = "";
 	size_t count = 0;
 
-	while (cursor_next_ordered(&cursor, collect, &item)) {
-		ck_assert_str_gt(item.first, last);
-		memcpy(last, item.first, 6);
+	while (cursor_next_ordered(&cursor, collect)) {
+		ck_assert_str_gt(cursor.ordered.first, last);
+		memcpy(last, cursor.ordered.first, 6);
 		if (++count % rest == 0)
 			cursor_suspend(&cursor);
 	}
@@ -84,10 +83,9 @@ END_TEST
 
 START_TEST(what_goes_meanwhile_is_not_touched)
 {
-	struct ordered_item item;
 
 	for (size_t i = 0; i < 10; i++)
-		ck_assert(cursor_next_ordered(&cursor, collect, &item));
+		ck_assert(cursor_next_ordered(&cursor, collect));
 	cursor_suspend(&cursor);
 	/* Even the remaining ones have moved. */
 	item_count = 3;
@@ -95,11 +93,11 @@ START_TEST(what_goes_meanwhile_is_not_touched)
 	items[1] = (struct ordered_item){ strdup("00012"), "b", NULL };
 	items[2] = (struct ordered_item){ strdup("00012"), "a", NULL };
 	memset(names, 0xff, sizeof(names));
-	ck_assert(cursor_next_ordered(&cursor, collect, &item));
-	ck_assert_str_eq(item.second, "a");
-	ck_assert(cursor_next_ordered(&cursor, collect, &item));
-	ck_assert_str_eq(item.second, "b");
-	ck_assert(!cursor_next_ordered(&cursor, collect, &item));
+	ck_assert(cursor_next_ordered(&cursor, collect));
+	ck_assert_str_eq(cursor.ordered.second, "a");
+	ck_assert(cursor_next_ordered(&cursor, collect));
+	ck_assert_str_eq(cursor.ordered.second, "b");
+	ck_assert(!cursor_next_ordered(&cursor, collect));
 	for (size_t i = 0; i < item_count; i++)
 		free((char *)items[i].first);
 }
@@ -134,7 +132,7 @@ START_TEST(each_item_has_its_rows)
 	const struct row *row = (const struct row *)at;
 	size_t count = 0;
 
-	cursor.asked.show = &show;
+	cursor.show = &show;
 	while (cursor_next(&cursor, at) || cursor.has_more) {
 		if (cursor.has_more)
 			continue;
