@@ -66,7 +66,8 @@ static void reload(struct stage *stage, const char *settings, const char *peers)
 	const struct config *config;
 
 	snprintf(text, sizeof(text),
-	         "[databases]\nd0 = host=%s port=5432\n[pgbouncer]\nauth_type = trust\n%s\n"
+	         "[databases]\nd0 = host=%s port=5432\n[pgbouncer]\nauth_type = trust\n"
+	         "session_isolation = off\n%s\n"
 	         "[peers]\n%s\n",
 	         stage->engine.host, settings, peers);
 	config = config_parse(bytes_text(text), "f", &problems);
