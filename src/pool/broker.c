@@ -606,14 +606,10 @@ static bool is_relied_on(const struct catalog_news *news)
 	return is_current(news) && !atomic_load(&news->uncertain_count);
 }
 
-static void count(struct catalog_news *news, struct definition *definition, bool is_under_way)
+static bool is_uncertain(const struct catalog_news *news, const struct definition *definition)
 {
-	unsigned int change = (unsigned int)is_under_way - definition->is_under_way;
-
-	definition->is_under_way = is_under_way;
-	news->under_way += change;
-	if (!news->reading || definition->known_by != news->reading->id)
-		atomic_fetch_add(&news->uncertain_count, change);
+	return definition->is_under_way &&
+	       (!news->reading || definition->known_by != news->reading->id);
 }
 
 bool share_judge_definition(struct share *share, struct definition *definition, bool is_anything,
@@ -621,23 +617,28 @@ bool share_judge_definition(struct share *share, struct definition *definition, 
 {
 	struct catalog_news *news = &share->tally->catalog;
 	const struct buf *texts = &definition->texts;
-	bool was_counted = definition->is_under_way, was_relied_on, is_known, is_harmless, is_news;
+	bool was_counted = definition->is_under_way, was_uncertain, was_relied_on;
+	bool is_known, is_harmless, is_news;
 
 	LOCKED(&share->member->broker->lock);
 	was_relied_on = is_relied_on(news);
+	was_uncertain = is_uncertain(news, definition);
 	is_known = !is_anything && news->reading && texts->count && buf_ok(texts) &&
 	           catalog_knows(news->reading, buf_bytes(texts));
 	is_harmless = is_known || (!is_anything && !is_current(news));
-	count(news, definition, false);
 	definition->known_by = is_known && !definition->is_unclear ? news->reading->id : 0;
-	count(news, definition, !is_over && (definition->may_commit || is_harmless));
+	definition->is_under_way = !is_over && (definition->may_commit || is_harmless);
 	/* Not over: it may have been committed since the next reading was asked for. */
 	is_news = !is_harmless && !definition->is_under_way && (is_over || was_counted);
 	if (is_over && !is_news && atomic_load(&news->asked_count)) {
 		news->has_ended = true;
 		news->is_doubted |= !is_known;
 	}
+	/* Other loops read these without the lock: at no time they may rely on what is old. */
 	atomic_fetch_add(&news->ddl_count, is_news);
+	news->under_way += (unsigned int)definition->is_under_way - was_counted;
+	atomic_fetch_add(&news->uncertain_count,
+	                 (unsigned int)is_uncertain(news, definition) - was_uncertain);
 	atomic_fetch_add(&news->version, is_news || is_relied_on(news) != was_relied_on);
 	return is_harmless;
 }

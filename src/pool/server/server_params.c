@@ -155,7 +155,13 @@ static void settle_reports(struct server *server, bool is_ours)
 			pair.value = NULL;
 			is_session = true;
 		}
-		add_change(is_session ? &session : &rest, pair.name, pair.value);
+		if (!is_ours)
+			add_change(is_session ? &session : &rest, pair.name, pair.value);
+		else /* one at a time, which needs no memory */
+			check_map(server, params_change(server->site->shared->params,
+			                                is_session ? &server->session.params
+			                                           : &server->session.baseline,
+			                                pair.name, pair.value));
 	}
 	check_map(server, buf_ok(&server->session.reports.list));
 	check_map(server, change_by(server, &server->session.params, &session));
