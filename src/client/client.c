@@ -252,7 +252,6 @@ static void detach(struct client *client)
 static void retire(struct client *client)
 {
 	struct clients *clients = client->clients;
-	struct clients_walk *walk;
 
 	if (client->state != CLIENT_LINGERING)
 		detach(client);
@@ -260,7 +259,7 @@ static void retire(struct client *client)
 	client_login_free(client);
 	stream_close(&client->stream);
 	client_enter(client, CLIENT_CLOSED);
-	TAILQ_FOREACH (walk, &clients->walks, node) {
+	TAILQ_EACH (walk, &clients->walks, node) {
 		if (walk->next == client)
 			walk->next = TAILQ_NEXT(client, node);
 	}

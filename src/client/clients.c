@@ -502,10 +502,8 @@ struct client *clients_revive(struct clients *clients, int fd, const struct addr
 
 struct client *clients_find(struct clients *clients, uint64_t id)
 {
-	struct client *client;
-
 	/* Called for an administrator's command, rarely: not worth a table. */
-	TAILQ_FOREACH (client, &clients->list, node) {
+	TAILQ_EACH (client, &clients->list, node) {
 		if (client->id == id)
 			return client_state_name(client) ? client : NULL;
 	}

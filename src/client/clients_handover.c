@@ -111,10 +111,9 @@ static enum listener_rest rest_of_others(const struct client *client)
 static void note_listeners(struct clients *clients)
 {
 	const struct listener *listener;
-	const struct client *client;
 
 	clients->look_count++;
-	TAILQ_FOREACH (client, &clients->list, node) {
+	TAILQ_EACH (client, &clients->list, node) {
 		if ((listener = listening_listener(client)))
 			listening_look_note(listener, clients->look_count, rest_of(client));
 	}
@@ -147,10 +146,9 @@ bool clients_look(struct clients *clients)
 {
 	bool is_suspended = clients->pools->suspend != SUSPEND_NONE;
 	bool have_leavers = false;
-	struct client *client;
 
 	note_listeners(clients);
-	TAILQ_FOREACH (client, &clients->list, node) {
+	TAILQ_EACH (client, &clients->list, node) {
 		enum listener_rest rest = rest_of(client), others = rest_of_others(client);
 
 		have_leavers |= rest == LISTENER_AT_REST && others == LISTENER_AT_REST;
@@ -218,11 +216,10 @@ static bool write_client(struct client *client, struct channel *channel)
 
 bool clients_write(struct clients *clients, struct channel *channel)
 {
-	struct client *client;
 	bool ok = true;
 
 	note_listeners(clients);
-	TAILQ_FOREACH (client, &clients->list, node) {
+	TAILQ_EACH (client, &clients->list, node) {
 		client->is_written = false;
 		if (ok && rest_of(client) == LISTENER_AT_REST &&
 		    rest_of_others(client) == LISTENER_AT_REST)

@@ -237,10 +237,9 @@ static bool is_drained(const struct client *client)
 
 bool clients_quiesce(struct clients *clients)
 {
-	struct client *client;
 	bool is_done = true;
 
-	TAILQ_FOREACH (client, &clients->list, node) {
+	TAILQ_EACH (client, &clients->list, node) {
 		if (goes_on[client->state])
 			continue;
 		if (!stream_is_halted(&client->stream))

@@ -72,10 +72,9 @@ static void queue_arm(struct timer_queue *queue)
 
 static size_t count_due(const struct timer_queue *queue, usec_t now)
 {
-	const struct timer *timer;
 	size_t count = 0;
 
-	TAILQ_FOREACH (timer, &queue->timers, node) {
+	TAILQ_EACH (timer, &queue->timers, node) {
 		if (timer->due > now)
 			break;
 		count++;

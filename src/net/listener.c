@@ -68,9 +68,8 @@ static bool wants_clients(const struct listener *listener)
 static void update_sockets(struct listener *listener)
 {
 	unsigned int wanted = wants_clients(listener) ? WATCH_READ : 0;
-	struct listen_socket *listen_socket;
 
-	TAILQ_FOREACH (listen_socket, &listener->sockets, node) {
+	TAILQ_EACH (listen_socket, &listener->sockets, node) {
 		if (listen_socket->watch.fd >= 0)
 			watch_set(&listen_socket->watch, wanted);
 	}
@@ -194,10 +193,9 @@ static void free_socket(struct listen_socket *listen_socket)
 /* All in the backlog: closing the socket would reset it. Sockets of others stay open there. */
 static void accept_all(struct listener *listener)
 {
-	struct listen_socket *listen_socket;
 	int count = 0;
 
-	TAILQ_FOREACH (listen_socket, &listener->sockets, node) {
+	TAILQ_EACH (listen_socket, &listener->sockets, node) {
 		while (is_tcp(listen_socket) && listen_socket->watch.fd >= 0 &&
 		       count++ < LAST_CALL_MAX && accept_one(listen_socket))
 			continue;
@@ -207,14 +205,12 @@ static void accept_all(struct listener *listener)
 /* on_accept() may call listener_close_tcp() again. false: it did. */
 static bool close_tcp(struct listener *listener)
 {
-	struct listen_socket *listen_socket;
-
 	if (listener->is_closing)
 		return false;
 	listener->is_closing = true;
 	if (!listener->options.given_count && !listener->is_paused)
 		accept_all(listener);
-	TAILQ_FOREACH (listen_socket, &listener->sockets, node) {
+	TAILQ_EACH (listen_socket, &listener->sockets, node) {
 		if (is_tcp(listen_socket))
 			close_socket(listen_socket);
 	}
@@ -419,11 +415,10 @@ static void warn(const struct listener *listener, const struct err *err)
 
 static void open_address(struct listener *listener, const struct address *address, struct err *err)
 {
-	const struct listen_socket *listen_socket;
 	struct address bound;
 	int fd;
 
-	TAILQ_FOREACH (listen_socket, &listener->sockets, node) {
+	TAILQ_EACH (listen_socket, &listener->sockets, node) {
 		if (address_equal(&listen_socket->address, address) && address_port(address) != 0)
 			return;
 	}
@@ -691,11 +686,10 @@ void listener_set_options(struct listener *listener, const struct socket_options
                           int tcp_defer_accept)
 {
 	struct listener_options *options = &listener->options;
-	struct listen_socket *listen_socket;
 
 	options->socket = *socket;
 	options->tcp_defer_accept = options->reuse_port ? 0 : tcp_defer_accept;
-	TAILQ_FOREACH (listen_socket, &listener->sockets, node) {
+	TAILQ_EACH (listen_socket, &listener->sockets, node) {
 		if (!is_tcp(listen_socket) || listen_socket->watch.fd < 0)
 			continue;
 		socket_options_apply(listen_socket->watch.fd, socket);
@@ -718,9 +712,7 @@ unsigned int listener_count(const struct listener *listener) { return listener->
 
 int listener_fd(const struct listener *listener, size_t index, struct address *address)
 {
-	const struct listen_socket *listen_socket;
-
-	TAILQ_FOREACH (listen_socket, &listener->sockets, node) {
+	TAILQ_EACH (listen_socket, &listener->sockets, node) {
 		if (listen_socket->watch.fd >= 0 && index-- == 0) {
 			*address = listen_socket->address;
 			return listen_socket->watch.fd;

@@ -98,9 +98,7 @@ void broker_post_woken(struct share *share)
 
 void broker_post_others(const struct tally *tally, const struct broker_member *except)
 {
-	struct share *share;
-
-	TAILQ_FOREACH (share, &tally->shares, node) {
+	TAILQ_EACH (share, &tally->shares, node) {
 		if (share->member != except)
 			broker_post_woken(share);
 	}
@@ -214,9 +212,7 @@ void broker_drop_tally(struct tally *tally)
 /* All of them: one that is served in the meantime does not tell the others. */
 void broker_wake_wanting(const struct tally *tally, const struct broker_member *here)
 {
-	struct share *share;
-
-	TAILQ_FOREACH (share, &tally->wants, want_node)
+	TAILQ_EACH (share, &tally->wants, want_node)
 		broker_wake(share, here);
 }
 
@@ -271,11 +267,10 @@ bool share_open(struct share *share, struct broker_member *member, enum tally_ki
 
 usec_t share_place_since(const struct share *share)
 {
-	const struct share *other;
 	usec_t first = 0, since;
 
 	LOCKED(&share->member->broker->lock);
-	TAILQ_FOREACH (other, &share->tally->shares, node) {
+	TAILQ_EACH (other, &share->tally->shares, node) {
 		since = other->place_since;
 		if (other != share && since && (!first || since < first))
 			first = since;
@@ -395,10 +390,10 @@ static bool is_served(const struct share *other, const struct share *share,
 /* The longest waiting one of those that are served. NULL: there is none. */
 static struct share *first_served(const struct share *share, const struct share_fair *fair)
 {
-	struct share *first = NULL, *other;
+	struct share *first = NULL;
 
 	assert_locked(&share->member->broker->lock);
-	TAILQ_FOREACH (other, &share->tally->wants, want_node) {
+	TAILQ_EACH (other, &share->tally->wants, want_node) {
 		if ((!first || other->wanted_since < first->wanted_since) &&
 		    is_served(other, share, fair))
 			first = other;
@@ -683,11 +678,10 @@ struct catalog_reading *share_get_reading(const struct share *share)
 
 unsigned int share_waiting(const struct share *share)
 {
-	const struct share *other;
 	unsigned int sum = 0;
 
 	LOCKED(&share->member->broker->lock);
-	TAILQ_FOREACH (other, &share->tally->shares, node)
+	TAILQ_EACH (other, &share->tally->shares, node)
 		sum += other->waiting;
 	return sum;
 }

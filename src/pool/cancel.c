@@ -223,11 +223,10 @@ void cancel_queue_rearm(struct cancel_queue *queue)
 	struct pools *pools = queue->pools;
 	struct timer_queue *line =
 	    loop_timer_queue(pools->shared.loop, pools->config->cancel_wait_timeout, on_wait_over);
-	struct cancel *cancel;
 
-	TAILQ_FOREACH (cancel, &queue->lists[CANCEL_WAITING], node)
+	TAILQ_EACH (cancel, &queue->lists[CANCEL_WAITING], node)
 		timer_change(&cancel->wait, line);
-	TAILQ_FOREACH (cancel, &queue->lists[CANCEL_CONNECTING], node) {
+	TAILQ_EACH (cancel, &queue->lists[CANCEL_CONNECTING], node) {
 		if (timer_is_set(&cancel->wait))
 			timer_change(&cancel->wait, line);
 	}
@@ -461,10 +460,8 @@ void cancel_forget_target(struct borrower *target, struct pool *pool)
 
 void cancel_forget_server(struct server *server)
 {
-	struct cancel *cancel;
-
 	for (int state = 0; state < CANCEL_ENDED; state++) {
-		TAILQ_FOREACH (cancel, &server->pool->cancels.lists[state], node) {
+		TAILQ_EACH (cancel, &server->pool->cancels.lists[state], node) {
 			if (of_server(cancel)->server == server)
 				of_server(cancel)->server = NULL;
 		}

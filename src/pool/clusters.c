@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* Clusters: see pgweir/pool/clusters.h. */
 #include "pgweir/pool/clusters.h"
+#include "pgweir/base/container_of.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -11,9 +12,7 @@
 /* The caller has the lock. */
 static void wake_all(struct cluster *cluster)
 {
-	struct tally *tally;
-
-	TAILQ_FOREACH (tally, &cluster->tallies, cluster_node)
+	TAILQ_EACH (tally, &cluster->tallies, cluster_node)
 		broker_post_others(tally, NULL);
 }
 

@@ -150,9 +150,7 @@ struct database *database_add(struct pools *pools, const char *name,
 
 static struct host_reads *find_reads(const struct database *database, const char *host)
 {
-	struct host_reads *reads;
-
-	TAILQ_FOREACH (reads, &database->reads, node) {
+	TAILQ_EACH (reads, &database->reads, node) {
 		if (strcmp(reads->host, host) == 0)
 			return reads;
 	}

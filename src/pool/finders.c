@@ -309,9 +309,7 @@ static void on_due(struct timer *timer)
 
 static struct finder *find_finder(const struct finders *finders, const char *text)
 {
-	struct finder *finder;
-
-	TAILQ_FOREACH (finder, &finders->list, node) {
+	TAILQ_EACH (finder, &finders->list, node) {
 		if (strcmp(finder->text, text) == 0)
 			return finder;
 	}

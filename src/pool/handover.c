@@ -152,9 +152,6 @@ static bool write_hosts(struct broker *broker, struct channel *channel)
 
 bool pools_write(struct pools *pools, struct channel *channel, bool is_first)
 {
-	const struct database *database;
-	const struct role *role;
-	const struct pool *pool;
 	bool ok = write_global(pools, channel);
 
 	/* What belongs to the process is written by one of its loops, and comes before the pools.
@@ -162,16 +159,16 @@ bool pools_write(struct pools *pools, struct channel *channel, bool is_first)
 	if (ok && is_first && pools->with.watches &&
 	    pools->with.watches->loop == pools->shared.loop && !pools->is_handover_plain)
 		ok = write_hosts(pools->with.broker, channel);
-	TAILQ_FOREACH (database, &pools->databases, node) {
+	TAILQ_EACH (database, &pools->databases, node) {
 		if (ok && database->entry && (is_first || has_news(database)))
 			ok = write_database(database, channel);
 	}
-	TAILQ_FOREACH (role, &pools->roles, node) {
+	TAILQ_EACH (role, &pools->roles, node) {
 		if (ok && (is_first || role->client_count))
 			ok = channel_send_table(channel, HANDOVER_ROLE, &role_record_table, role,
 			                        -1);
 	}
-	TAILQ_FOREACH (pool, &pools->list, node) {
+	TAILQ_EACH (pool, &pools->list, node) {
 		if (ok && pool->database->entry && (is_first || pool_has_news(pool)))
 			ok = write_pool(pool, channel);
 	}
@@ -180,10 +177,9 @@ bool pools_write(struct pools *pools, struct channel *channel, bool is_first)
 
 bool handover_write_idle_servers(struct pools *pools, struct channel *channel, bool is_first)
 {
-	struct server *server;
 	bool ok = true;
 
-	TAILQ_FOREACH (server, &pools->servers, place.all_node) {
+	TAILQ_EACH (server, &pools->servers, place.all_node) {
 		bool is_wanted = !is_first && server->pool->member_count;
 
 		if (ok && server->state != SERVER_LENT && !is_wanted &&
@@ -198,9 +194,6 @@ bool handover_write_idle_servers(struct pools *pools, struct channel *channel, b
 void pools_let_go(struct pools *pools)
 {
 	struct server *server, *next;
-	struct database *database;
-	struct role *role;
-	struct pool *pool;
 
 	pools->is_leaving = true;
 	TAILQ_FOREACH_SAFE (server, &pools->servers, place.all_node, next) {
@@ -208,13 +201,13 @@ void pools_let_go(struct pools *pools)
 			handover_server_let_go(server);
 	}
 	pools->gone = (struct stats){ 0 };
-	TAILQ_FOREACH (database, &pools->databases, node) {
+	TAILQ_EACH (database, &pools->databases, node) {
 		database->gone = (struct stats){ 0 };
 		database->cap.hits = database->client_limit_hits = 0;
 	}
-	TAILQ_FOREACH (role, &pools->roles, node)
+	TAILQ_EACH (role, &pools->roles, node)
 		role->cap.hits = role->client_limit_hits = 0;
-	TAILQ_FOREACH (pool, &pools->list, node) {
+	TAILQ_EACH (pool, &pools->list, node) {
 		pool->stats = (struct stats){ 0 };
 		pool->size_hits = pool->reserve_hits = 0;
 	}
@@ -223,9 +216,8 @@ void pools_let_go(struct pools *pools)
 void pools_keep(struct pools *pools, bool is_gone)
 {
 	struct statement *statement, *next;
-	struct server *server;
 
-	TAILQ_FOREACH (server, &pools->servers, place.all_node)
+	TAILQ_EACH (server, &pools->servers, place.all_node)
 		server->place.going = SERVER_STAYS;
 	if (is_gone)
 		pools->is_leaving = false;

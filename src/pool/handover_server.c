@@ -69,9 +69,8 @@ static void name_destination(const struct pool *pool, char *out, size_t size)
 static bool write_known(const struct server *server, struct channel *channel, struct buf *out)
 {
 	bool is_plain = channel && server->pool->pools->is_handover_plain;
-	const struct server_statement *entry;
 
-	TAILQ_FOREACH (entry, &server->session.statements.list, node) {
+	TAILQ_EACH (entry, &server->session.statements.list, node) {
 		bool is_stale =
 		    entry->state.is_stale ||
 		    (server->session.scope == SCOPE_OPEN_USED && server_statement_is_marked(entry));
@@ -568,9 +567,7 @@ bool server_may_move(struct server *server)
 
 static void pack_statements(const struct server *server, struct server_parcel *parcel)
 {
-	const struct server_statement *entry;
-
-	TAILQ_FOREACH (entry, &server->session.statements.list, node) {
+	TAILQ_EACH (entry, &server->session.statements.list, node) {
 		if (entry->is_confirmed)
 			parcel->statements[parcel->statement_count++] = (struct packed_statement){
 				.image = statement_image_hold(entry->image),

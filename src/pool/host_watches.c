@@ -220,9 +220,7 @@ static void ask_later(struct host_watch *watch)
 /* A primary was lost: the other hosts are asked at the fast pace from now on. */
 static void hurry(const struct watched_cluster *cluster)
 {
-	struct host_watch *watch;
-
-	TAILQ_FOREACH (watch, &cluster->list, node) {
+	TAILQ_EACH (watch, &cluster->list, node) {
 		if (watch->is_open && watch->server.state == SERVER_IDLE)
 			ask_later(watch);
 	}
@@ -455,9 +453,7 @@ static void end_watch(struct host_watch *watch)
 
 static bool has_watch(const struct watched_host *host, const struct address *address)
 {
-	const struct host_watch *watch;
-
-	TAILQ_FOREACH (watch, &host->cluster->list, node) {
+	TAILQ_EACH (watch, &host->cluster->list, node) {
 		if (watch->at.host == host->number &&
 		    (!address || address_equal_host(&watch->address, address)))
 			return true;
@@ -651,9 +647,8 @@ static void want_limit(const struct watched_cluster *watched, const struct confi
 static void remember_former(const struct watched_cluster *watched, const char *entry)
 {
 	const struct pools *pools = watched->watches->pools;
-	const struct watched_cluster *former;
 
-	TAILQ_FOREACH (former, &watched->watches->list, node) {
+	TAILQ_EACH (former, &watched->watches->list, node) {
 		if (former != watched && !former->is_wanted &&
 		    strcmp(former->entry.name, entry) == 0)
 			cluster_remember(watched->cluster, former->cluster,
@@ -729,7 +724,6 @@ static void update(struct host_watches *watches, bool tells)
 	struct pools *pools = watches->pools;
 	const struct config_database *entry = NULL;
 	struct watched_cluster *watched, *next;
-	struct host_watch *watch;
 
 	TAILQ_FOREACH (watched, &watches->list, node)
 		watched->is_wanted = false;
@@ -741,7 +735,7 @@ static void update(struct host_watches *watches, bool tells)
 			forget_cluster(watched);
 			continue;
 		}
-		TAILQ_FOREACH (watch, &watched->list, node)
+		TAILQ_EACH (watch, &watched->list, node)
 			update_watch(watch);
 	}
 	pools_changed(pools); /* what is not watched any more is not waited for */

@@ -76,10 +76,9 @@ static void wake(struct listening *listening)
 void listening_count_stuck(struct pool *pool)
 {
 	unsigned int count = pool->listening_count - pool->listening_login_count;
-	const struct listening *listening;
 	int change;
 
-	TAILQ_FOREACH (listening, &pool->listenings, node) {
+	TAILQ_EACH (listening, &pool->listenings, node) {
 		if (!listening->now->borrower.server)
 			count += listening->listener_count;
 	}
@@ -492,14 +491,13 @@ static void switch_links(struct listening *listening)
 {
 	struct listening_link *old = listening->now;
 	const struct server *server = old->borrower.server;
-	struct listener *listener;
 
 	listening->now = listening->next;
 	listening->next = old;
 	end_replacing(listening);
 	link_close(old, ERR_ADMIN_SHUTDOWN, server ? server->close_reason : CLOSE_LISTENING_OVER);
 	log_info(&listening->pool->log, "the listening connection was replaced");
-	TAILQ_FOREACH (listener, &listening->asking, ask_node)
+	TAILQ_EACH (listener, &listening->asking, ask_node)
 		listener->awaits = listening->query_number + 1; /* not the answer of the old one */
 	spread_kept(listening);
 }
@@ -539,9 +537,7 @@ static const struct borrower_ops listening_borrower_ops;
 
 static struct listening *find_listening(struct pool *pool, const char *encoding)
 {
-	struct listening *listening;
-
-	TAILQ_FOREACH (listening, &pool->listenings, node) {
+	TAILQ_EACH (listening, &pool->listenings, node) {
 		if (!listening->is_lost && strcmp(listening->encoding, encoding) == 0)
 			return listening;
 	}

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/base/lock.h"
 #include "pgweir/base/text.h"
 
@@ -26,10 +27,8 @@
 
 static struct outage *find_outage(const struct outages *outages, const char *where)
 {
-	struct outage *outage;
-
 	assert_locked(&outages->lock);
-	TAILQ_FOREACH (outage, &outages->list, node) {
+	TAILQ_EACH (outage, &outages->list, node) {
 		if (strcmp(outage->where, where) == 0)
 			return outage;
 	}

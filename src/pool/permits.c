@@ -130,14 +130,12 @@ static void call_first(const struct tally *cap, const struct broker_member *here
 /* A pool has one server less, and so have its owners. */
 static void note_fewer(const struct permit *permit)
 {
-	struct claimant *claimant;
-
 	for (int i = 0; i < OWNERS; i++) {
 		const struct tally *of = permit->of[i];
 
 		if (!of || (i != OF_POOL && tally_staying(of) >= of->guaranteed))
 			continue;
-		TAILQ_FOREACH (claimant, &of->claims, nodes[i])
+		TAILQ_EACH (claimant, &of->claims, nodes[i])
 			rank_again(claimant);
 	}
 }
@@ -153,9 +151,8 @@ static void count_blocked(const struct claimant *claimant, int change)
 {
 	const struct tally *pool = claimant->of[OF_POOL];
 	struct tally *cap = claimant->cap;
-	const struct claimant *other;
 
-	TAILQ_FOREACH (other, &pool->claims, nodes[OF_POOL]) {
+	TAILQ_EACH (other, &pool->claims, nodes[OF_POOL]) {
 		if (other != claimant && other->cap == cap)
 			return;
 	}
@@ -173,9 +170,8 @@ static void set_counted(struct claimant *claimant, unsigned int counted)
 static void count_needed(const struct tally *pool, const struct tally *cap)
 {
 	unsigned int has = pool->server_count;
-	struct claimant *claimant;
 
-	TAILQ_FOREACH (claimant, &pool->claims, nodes[OF_POOL]) {
+	TAILQ_EACH (claimant, &pool->claims, nodes[OF_POOL]) {
 		unsigned int space = claimant->most > has ? claimant->most - has : 0;
 
 		if (claimant->cap != cap)
@@ -188,9 +184,7 @@ static void count_needed(const struct tally *pool, const struct tally *cap)
 /* The pool has one server more or less. */
 static void count_needed_again(const struct tally *pool)
 {
-	const struct claimant *claimant;
-
-	TAILQ_FOREACH (claimant, &pool->claims, nodes[OF_POOL])
+	TAILQ_EACH (claimant, &pool->claims, nodes[OF_POOL])
 		count_needed(pool, claimant->cap);
 }
 

@@ -125,9 +125,7 @@ void pool_note_relief(struct pool *pool) { pool->relieved_at = pool_now(pool); }
 
 void pools_wake_failing(struct pools *pools)
 {
-	struct pool *pool;
-
-	TAILQ_FOREACH (pool, &pools->list, node) {
+	TAILQ_EACH (pool, &pools->list, node) {
 		if (pool->is_failing)
 			pool_wake(pool);
 	}

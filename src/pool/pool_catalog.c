@@ -98,9 +98,7 @@ static void judge(struct server *server, bool is_over)
 /* What servers define, by a new reading; is_over: the entry leads to another database. */
 static void judge_all(struct database *database, bool is_over)
 {
-	struct server *server;
-
-	TAILQ_FOREACH (server, &database->pools->servers, place.all_node) {
+	TAILQ_EACH (server, &database->pools->servers, place.all_node) {
 		if (server->pool->database != database)
 			continue;
 		if (is_over)

@@ -272,14 +272,12 @@ static bool launch_link(struct pool *pool, struct listening_link *link)
 
 void pool_grow_listening(struct pool *pool)
 {
-	struct listening *listening;
-
 	/* Clients in the middle of their work wait for it, so a PAUSE does not hold it back. */
 	if (TAILQ_EMPTY(&pool->listenings) || pool->pools->suspend != SUSPEND_NONE ||
 	    !pool->database->entry)
 		return;
 	listening_count_stuck(pool);
-	TAILQ_FOREACH (listening, &pool->listenings, node) {
+	TAILQ_EACH (listening, &pool->listenings, node) {
 		struct listening_link *link = listening_wanted_link(listening);
 
 		if (link && !launch_link(pool, link))

@@ -153,7 +153,6 @@ void pools_set_caps(struct pools *pools)
 	const struct config *config = pools->config;
 	bool was_capped = pools->is_capped;
 	struct cap_host *host, *next;
-	struct server *server;
 
 	permit_set_limit(&pools->cap.share, config->max_server_connections, 0);
 	HASH_ITER (hh, pools->host_table, host, next)
@@ -161,7 +160,7 @@ void pools_set_caps(struct pools *pools)
 	pools->is_capped = config->max_server_connections || config->max_host_connections;
 	if (pools->is_capped == was_capped)
 		return;
-	TAILQ_FOREACH (server, &pools->servers, place.all_node) {
+	TAILQ_EACH (server, &pools->servers, place.all_node) {
 		if (!pool_is_home(server->state))
 			continue;
 		pool_unfile_idle(server);
@@ -482,12 +481,11 @@ static bool yields(struct pool *pool, struct server *server)
 void pool_yield(struct pool *pool)
 {
 	usec_t now = pool_now(pool);
-	struct server *server;
 
 	if (now - pool->yield_at < YIELD_AFTER || !pool->pools->with.broker->blocked_count)
 		return;
 	pool->yield_at = now;
-	TAILQ_FOREACH (server, &pool->servers[SERVER_IDLE], place.node) {
+	TAILQ_EACH (server, &pool->servers[SERVER_IDLE], place.node) {
 		if (yields(pool, server))
 			return;
 	}

@@ -123,12 +123,11 @@ void pool_remove_server(struct server *server)
 {
 	struct pool *pool = server->pool;
 	struct pools *pools = pool->pools;
-	struct pools_walk *walk;
 
 	pool_end_catalog(server);
 	if (server->lease.vacancy)
 		vacancy_forget(server);
-	TAILQ_FOREACH (walk, &pools->walks, node) {
+	TAILQ_EACH (walk, &pools->walks, node) {
 		if (walk->next_server == server)
 			walk->next_server = TAILQ_NEXT(server, place.all_node);
 	}

@@ -149,9 +149,7 @@ static void measure(struct pool *pool, struct pool_sizing *all, usec_t now)
 
 bool pools_measure(struct pools *pools, usec_t now)
 {
-	struct pool *pool;
-
-	TAILQ_FOREACH (pool, &pools->sized, sized) {
+	TAILQ_EACH (pool, &pools->sized, sized) {
 		struct pool_sizing **sizing = &pool->share.tally->sizing;
 
 		if (!*sizing && (*sizing = calloc(1, sizeof(**sizing)))) {
@@ -245,10 +243,9 @@ static void look(struct pool *pool, struct pool_sizing *all, usec_t now)
 
 void pools_resize(struct pools *pools, usec_t now)
 {
-	struct pool *pool;
 	unsigned int held;
 
-	TAILQ_FOREACH (pool, &pools->sized, sized) {
+	TAILQ_EACH (pool, &pools->sized, sized) {
 		if (!pool->share.tally->sizing)
 			continue;
 		look(pool, pool->share.tally->sizing, now);

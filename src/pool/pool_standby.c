@@ -8,11 +8,9 @@
 /* The servers of such a standby stay: it may have caught up soon. */
 bool pool_standby_has_idle(const struct pool *reads)
 {
-	const struct server *server;
-
 	if (!reads->limits.has_lag_limit)
 		return reads->server_counts[SERVER_IDLE];
-	TAILQ_FOREACH (server, &reads->servers[SERVER_IDLE], place.node) {
+	TAILQ_EACH (server, &reads->servers[SERVER_IDLE], place.node) {
 		if (!pool_is_behind(server))
 			return true;
 	}

@@ -85,9 +85,7 @@ void pool_fair_tell(const struct pool *pool, struct buf *out)
 
 static void drop_shares(struct pool *pool)
 {
-	struct borrower *borrower;
-
-	TAILQ_FOREACH (borrower, &pool->members, node) {
+	TAILQ_EACH (borrower, &pool->members, node) {
 		if (borrower->state == BORROWER_SERVED)
 			pool_fair_part(pool, borrower, borrower->server);
 		else
@@ -101,7 +99,6 @@ void pool_fair_configure(struct pool *pool)
 	enum fair_by by = pool->pools->config->fair_by;
 	bool is_wanted = pool->purpose != POOL_FOR_LOOKUPS &&
 	                 (by != FAIR_BY_NONE || pool->pools->has_priorities);
-	struct borrower *borrower;
 
 	if (is_wanted == (pool->fair != NULL) && by == pool->fair_by)
 		return;
@@ -112,7 +109,7 @@ void pool_fair_configure(struct pool *pool)
 		pool->fair = fair_new(); /* without memory: first come, first served */
 	if (!pool->fair)
 		return;
-	TAILQ_FOREACH (borrower, &pool->queues[BORROWER_WAITING].list, wait_node)
+	TAILQ_EACH (borrower, &pool->queues[BORROWER_WAITING].list, wait_node)
 		join_group(borrower, BORROWER_WAITING, false);
 }
 
@@ -361,10 +358,9 @@ void pool_give_up(struct borrower *borrower)
 
 usec_t pools_longest_wait(const struct pools *pools, usec_t now)
 {
-	const struct pool *pool;
 	usec_t longest = 0, wait;
 
-	TAILQ_FOREACH (pool, &pools->queueing, queueing) {
+	TAILQ_EACH (pool, &pools->queueing, queueing) {
 		wait = pool_longest_wait(pool, now);
 		if (wait > longest)
 			longest = wait;

@@ -129,11 +129,10 @@ static const struct server *longest_of(const struct database *database)
 static const struct server *longest_of_role(const struct pools *pools, const char *role)
 {
 	const struct server *longest = NULL;
-	const struct pool *pool;
 
 	if (pools->pool_count > HOLDER_POOLS_MAX)
 		return NULL;
-	TAILQ_FOREACH (pool, &pools->list, node) {
+	TAILQ_EACH (pool, &pools->list, node) {
 		if (strcmp(pool->role->name, role) == 0)
 			longest = pool_wait_longer(longest, longest_lent(pool));
 	}

@@ -16,10 +16,8 @@
 
 static void rearm_servers(struct pool *pool)
 {
-	struct server *server;
-
 	for (int state = 0; state < SERVER_CLOSING; state++) {
-		TAILQ_FOREACH (server, &pool->servers[state], place.node)
+		TAILQ_EACH (server, &pool->servers[state], place.node)
 			server_rearm(server);
 	}
 }
@@ -180,12 +178,10 @@ static void add_entries(struct pools *pools)
 
 void pools_serve_mode(struct pools *pools, enum pool_mode mode)
 {
-	struct pool *pool;
-
 	if (pools->door_modes & 1u << mode)
 		return;
 	pools->door_modes |= 1u << mode;
-	TAILQ_FOREACH (pool, &pools->list, node) {
+	TAILQ_EACH (pool, &pools->list, node) {
 		pool_configure(pool);
 		judge_sessions(pool);
 	}
@@ -206,8 +202,6 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 {
 	const struct config *old = pools->config;
 	struct users *old_users = pools->users;
-	struct database *database;
-	struct role *role;
 
 	pools->config = config_ref(config);
 	pools->door_modes |= config_listener_modes(config);
@@ -224,9 +218,9 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 	};
 	pools_set_caps(pools);
 	pools->has_priorities = has_priorities(config);
-	TAILQ_FOREACH (role, &pools->roles, node)
+	TAILQ_EACH (role, &pools->roles, node)
 		role_configure(pools, role);
-	TAILQ_FOREACH (database, &pools->databases, node)
+	TAILQ_EACH (database, &pools->databases, node)
 		configure_database(database, old);
 	add_entries(pools);
 	if (pools->with.watches && pools->with.watches->loop == pools->shared.loop) {
@@ -304,7 +298,6 @@ void pools_free(struct pools **poolsp)
 {
 	struct pools *pools = *poolsp;
 	struct server *server;
-	struct pool *pool;
 
 	if (!pools)
 		return;
@@ -312,14 +305,14 @@ void pools_free(struct pools **poolsp)
 	pools->is_closing = true;
 	host_watches_free(&pools->host_watches);
 	finders_free(&pools->finders);
-	TAILQ_FOREACH (pool, &pools->list, node)
+	TAILQ_EACH (pool, &pools->list, node)
 		pool_close_all(pool, CLOSE_SERVER_SHUTDOWN);
 	while ((server = TAILQ_FIRST(&pools->servers))) {
 		if (server->state == SERVER_ENDING)
 			server_forget(server);
 		pool_remove_server(server);
 	}
-	TAILQ_FOREACH (pool, &pools->list, node)
+	TAILQ_EACH (pool, &pools->list, node)
 		cancel_queue_drop(&pool->cancels);
 	peer_pools_drop(pools);
 	cancels_done(pools);

@@ -14,10 +14,8 @@ static void each_pool(struct pools *pools, struct database *database,
                       void (*act)(struct pool *pool, enum close_reason reason),
                       enum close_reason reason)
 {
-	struct pool *pool;
-
 	pools->changed_at = clock_now();
-	TAILQ_FOREACH (pool, &pools->list, node) {
+	TAILQ_EACH (pool, &pools->list, node) {
 		if (!database || pool->database == database)
 			act(pool, reason);
 	}
@@ -76,9 +74,7 @@ void pools_hold(struct pools *pools, struct database *database, const char *by)
 
 void pools_kill(struct pools *pools, struct database *database, const char *by)
 {
-	const struct pool *pool;
-
-	TAILQ_FOREACH (pool, &pools->list, node) {
+	TAILQ_EACH (pool, &pools->list, node) {
 		if (!database)
 			pools_hold(pools, pool->database, by);
 	}
@@ -90,10 +86,8 @@ void pools_kill(struct pools *pools, struct database *database, const char *by)
 
 void pools_refuse_waiting(struct pools *pools, const struct err *err)
 {
-	struct pool *pool;
-
 	pools->is_ending = true;
-	TAILQ_FOREACH (pool, &pools->list, node)
+	TAILQ_EACH (pool, &pools->list, node)
 		pool_refuse(pool, BORROWER_CONNECT_DEDICATED, err);
 }
 
@@ -136,10 +130,9 @@ static bool quiesce_server(struct server *server)
 
 bool pools_quiesce(struct pools *pools)
 {
-	struct server *server;
 	bool is_done = true;
 
-	TAILQ_FOREACH (server, &pools->servers, place.all_node)
+	TAILQ_EACH (server, &pools->servers, place.all_node)
 		is_done &= quiesce_server(server);
 	return is_done;
 }
@@ -156,15 +149,12 @@ void pools_drop_busy(struct pools *pools, const struct err *err)
 
 void pools_go_on(struct pools *pools)
 {
-	struct server *server;
-	struct pool *pool;
-
 	pools->suspend = SUSPEND_NONE;
-	TAILQ_FOREACH (server, &pools->servers, place.all_node) {
+	TAILQ_EACH (server, &pools->servers, place.all_node) {
 		if (stream_is_open(&server->wire.stream) && stream_is_halted(&server->wire.stream))
 			stream_go_on(&server->wire.stream);
 	}
-	TAILQ_FOREACH (pool, &pools->list, node)
+	TAILQ_EACH (pool, &pools->list, node)
 		pool_wake(pool);
 	pools_changed(pools);
 }
@@ -181,12 +171,11 @@ unsigned int pools_servers_at(const struct pools *pools, const char *database, u
                               const struct address *address)
 {
 	const struct database *found = pools_find_database((struct pools *)pools, database);
-	const struct server *server;
 	unsigned int count = 0;
 
 	for (const struct pool *pool = found ? found->pool_table : NULL; pool; pool = pool->hh.next)
 		for (int state = SERVER_IDLE; state < SERVER_CLOSING; state++)
-			TAILQ_FOREACH (server, &pool->servers[state], place.node)
+			TAILQ_EACH (server, &pool->servers[state], place.node)
 				count +=
 				    server->place.host == host &&
 				    (!address || address_equal_host(&server->place.peer, address));
@@ -195,10 +184,9 @@ unsigned int pools_servers_at(const struct pools *pools, const char *database, u
 
 unsigned int pools_busy_at(const struct pools *pools, const char *host)
 {
-	const struct server *server;
 	unsigned int count = 0;
 
-	TAILQ_FOREACH (server, &pools->servers, place.all_node) {
+	TAILQ_EACH (server, &pools->servers, place.all_node) {
 		const struct hosts *hosts = server->site->hosts;
 
 		count += !server->is_listening && pool_is_busy(server->state) &&
@@ -210,8 +198,6 @@ unsigned int pools_busy_at(const struct pools *pools, const char *host)
 
 void pools_leave_hosts(struct pools *pools)
 {
-	struct pool *pool;
-
-	TAILQ_FOREACH (pool, &pools->list, node)
+	TAILQ_EACH (pool, &pools->list, node)
 		pool_hear_roster(pool);
 }

@@ -82,10 +82,9 @@ static void vacate_elsewhere(struct pools *pools, const char *name)
 
 static void vacate(struct pools *pools, const char *name)
 {
-	struct database *database;
 	bool is_known = false;
 
-	TAILQ_FOREACH (database, &pools->databases, node) {
+	TAILQ_EACH (database, &pools->databases, node) {
 		if (!database->entry ||
 		    strcmp(config_database_dbname(database->entry, database->name), name) != 0)
 			continue;

@@ -75,19 +75,15 @@ void audit_done(struct audit *audit)
 
 void audit_restart(struct audit *audit)
 {
-	struct audit_row *row;
-
 	while (!TAILQ_EMPTY(&audit->unused))
 		free_row(audit, TAILQ_FIRST(&audit->unused));
-	TAILQ_FOREACH (row, &audit->rows, node)
+	TAILQ_EACH (row, &audit->rows, node)
 		forget_counts(row);
 }
 
 const struct audit_row *audit_find(const struct audit *audit, uint64_t number)
 {
-	const struct audit_row *row;
-
-	TAILQ_FOREACH (row, &audit->rows, node) {
+	TAILQ_EACH (row, &audit->rows, node) {
 		if (row->number >= number)
 			return row;
 	}

@@ -438,17 +438,13 @@ bool server_statements_is_sure(struct server_statements *known, const struct sta
 
 void server_statements_distrust(struct server_statements *known)
 {
-	struct server_statement *entry;
-
-	TAILQ_FOREACH (entry, &known->list, node)
+	TAILQ_EACH (entry, &known->list, node)
 		entry->state.is_stale |= entry->is_confirmed;
 }
 
 void server_statements_distrust_marked(struct server_statements *known)
 {
-	struct server_statement *entry;
-
-	TAILQ_FOREACH (entry, &known->list, node)
+	TAILQ_EACH (entry, &known->list, node)
 		entry->state.is_stale |= server_statement_is_marked(entry);
 }
 
