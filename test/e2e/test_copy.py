@@ -317,3 +317,29 @@ def test_what_waits_is_told_of_a_copy(pgweir, table):
         assert "G" in [each.type for each in got]
         assert got[-1].fields["M"] == "out of step after a COPY that failed"
     assert weir.client().value("SELECT 'next'") == "next"
+
+
+@pytest.mark.parametrize("before", ("RESET application_name", "RESET ALL", "DISCARD TEMP", "LISTEN c", "UNLISTEN c"))
+@pytest.mark.parametrize("is_late", (True, False), ids=("data after the answer", "all at once"))
+def test_a_copy_behind_what_is_followed(pgweir, table, before, is_late):
+    """The messages of a COPY do not wait for the end of the text that has it."""
+    weir = pgweir(pool_mode="transaction")
+    client = weir.client(application_name="mine")
+    client.query("LISTEN c")
+    client.send(query(f"{before}; COPY {table} FROM STDIN"))
+    if is_late:
+        client.read_until("G")
+    client.send(message("d", b"1\ta\n"), message("c"), query("SHOW application_name"))
+    assert client.read_result().tags[-1] == "COPY 1"
+    assert client.read_result().rows == [["mine"]]
+
+
+def test_what_may_have_to_wait_within_a_copy(pgweir, table):
+    """PostgreSQL ends the connection at such a message: it does not wait for ever."""
+    weir = pgweir(pool_mode="transaction")
+    client = weir.client()
+    client.send(query(f"COPY {table} FROM STDIN"))
+    client.read_until("G")
+    client.send(query("LISTEN c"))
+    assert client.read_refusal().sqlstate == "08P01"
+    weir.wait_pool(cl_active=0, sv_active=0)

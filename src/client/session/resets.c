@@ -292,8 +292,11 @@ enum judgement resets_follow(struct client *client, char type, struct batch *bat
 	if (is_open && resets && resets->is_discard)
 		return follow_discard(client, type, batch);
 	/* If no transaction block is open, it is set after the question. */
-	if (!is_open && !ledger_knows_status(&server->wire.ledger))
+	if (!is_open && !ledger_ends_wait(&server->wire.ledger, LEDGER_WAIT_READY))
 		return batch_wait(batch, LEDGER_WAIT_READY);
+	/* The text has a COPY, of which this message is a part: it comes behind that. */
+	if (!is_open && !ledger_knows_status(&server->wire.ledger))
+		return JUDGE_SEND;
 	client->touched &= ~RESETS_DUE;
 	if (!resets)
 		return JUDGE_SEND;
