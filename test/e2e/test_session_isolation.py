@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: ISC
 """A server that is not known to be clean is cleaned before another client's first message is sent."""
 
+import os
 import re
+import signal
 import time
 from concurrent import futures
 
@@ -733,3 +735,43 @@ def test_the_question_after_an_error_cleans_nothing(start, postgres):
     first.query("SELECT leave('SELECT set_config(''app.'' || ''tenant'', ''left'', false)')")
     first.query("SELECT leave('UNLISTEN *')")
     assert second.value("SELECT coalesce(current_setting('app.tenant', true), '')") == ""
+
+
+@pytest.mark.parametrize("how", ("late", "canceled", "terminated", "no answer", "KILL", "RELOAD", "client left"))
+def test_a_server_that_stops_while_it_is_cleaned(postgres, pgweir, how):
+    weir = pgweir(pool_mode="transaction", session_isolation="strict", default_pool_size=1, server_login_retry=0.1)
+    maker = weir.client()
+    maker.value("SELECT set_config('cleaned.a', 'foreign', false)")
+    pid = int(maker.value("SELECT pg_backend_pid()"))
+    weir.wait_pool(sv_idle=1)
+    maker.close()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        client = weir.client()
+        look = "SELECT coalesce(current_setting('cleaned.a', true), '')"
+        client.send(wire.parse(look) + wire.bind() + wire.execute() + wire.sync(), wire.query("SELECT 'second'"))
+        weir.wait_pool(sv_active=1)
+        if how == "canceled":
+            wire.send_cancel(weir.address, client.key)
+        elif how == "terminated":
+            os.kill(pid, signal.SIGTERM)
+        elif how == "no answer":
+            weir.admin("SET server_connect_timeout = 0.2")
+            weir.wait_log("closing because:.*timeout")
+        elif how == "KILL":
+            weir.admin("KILL app")
+            weir.admin("RESUME app")
+        elif how == "RELOAD":
+            weir.reload(default_pool_size=2)
+        elif how == "client left":
+            client.close()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    if how == "KILL":
+        assert client.read_refusal().sqlstate == "57P01"
+    elif how != "client left":
+        assert client.read_result().rows == [[""]]
+        assert client.read_result().rows == [["second"]]
+    client.close()
+    assert weir.client().value(look) == ""
+    weir.wait_pool(cl_waiting=0, sv_active=0, sv_tested=0)
