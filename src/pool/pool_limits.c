@@ -529,6 +529,13 @@ static bool is_blocked_at_host(const struct pool *pool)
 	return pool_is_blocked(pool) && pool->block.claim.cap->kind == TALLY_HOST;
 }
 
+void pool_forget_host(struct pool *pool)
+{
+	if (is_blocked_at_host(pool))
+		permit_leave_queue(&pool->block.claim);
+	release_host(pool->pools, &pool->block.wanted_host);
+}
+
 void pool_pass_on(struct pool *pool)
 {
 	struct pool_block *block = &pool->block;

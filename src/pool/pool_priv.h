@@ -285,6 +285,9 @@ bool pool_is_claimed(const struct server *server);
  */
 void pool_pass_on(struct pool *pool);
 
+/* Its hosts or their roles have changed: it waits no more for one of them that is full. */
+void pool_forget_host(struct pool *pool);
+
 static inline bool pool_is_blocked(const struct pool *pool)
 {
 	return pool->block.claim.cap != NULL;

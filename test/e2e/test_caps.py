@@ -210,6 +210,23 @@ def test_a_session_that_does_not_end(pgweir, fake_server):
     weir.wait_log("PostgreSQL has not ended the session within cancel_wait_timeout")
 
 
+@pytest.mark.parametrize("loops", (1, 3))
+def test_who_waits_for_a_full_address_gets_another_one_by_reload(pgweir, fake_server, loops):
+    one, other = fake_server(), fake_server()
+    weir = pgweir(pool_mode="transaction", max_host_connections=1, loops=loops,
+                  databases={"busy0": one.entry, "late0": one.entry})
+    holder = weir.wire().startup("alice", "busy0")
+    server = one.accept().login()
+    holder.finish_login("alice").send(query("SELECT 1"))
+    server.expect("Q")
+    (waiter,) = ask_late(weir, "max_host_connections", 1)
+    weir.reload(databases={"busy0": one.entry, "late0": other.entry})
+    other.accept().login()
+    waiter.finish_login("alice")
+    server.send(answer("1"))
+    assert holder.read_result().rows == [["1"]]
+
+
 @pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGQUIT))
 def test_a_shutdown_ends_sessions_and_does_not_wait(pgweir, fake_server, number):
     far = fake_server()
