@@ -806,6 +806,25 @@ def test_a_queue_that_stands_is_shed(pgweir, postgres):
     wait_until(waits)
 
 
+@pytest.mark.one_loop("each loop has a queue of its own")
+@pytest.mark.parametrize("how", (dict(users={"alice": "priority=low"}), dict(fair_by="user")))
+def test_who_comes_first_is_not_shed_for_those_who_wait(pgweir, how):
+    """One of bob comes while nobody else may wait: it is one of alice that is refused."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, queue_target="50ms",
+                  queue_interval="100ms", databases={"app": "user=carol"}, **how)
+    with weir.client("alice") as greedy:
+        greedy.value("SELECT pg_sleep(0.2)")  # its group has used something
+    holder = busy(weir, "bob")
+    waiters = [wait_for(weir, "alice") for _ in range(3)]
+    all_waiting(weir, 1)
+    late = wait_for(weir, "bob")
+    for waiter in waiters:
+        assert waiter.read_result().error["C"] == "53300"
+    all_waiting(weir, 1)
+    holder.query("COMMIT")
+    assert late.read_result().rows == [["served"]]
+
+
 def test_paused_clients_are_not_shed(pgweir):
     """Nor when the PAUSE is over: only from then on do they wait for a server."""
     weir = pgweir(pool_mode="transaction", default_pool_size=1, queue_target="5s",
