@@ -27,7 +27,7 @@ struct fair_group {
 struct line {
 	struct heap groups; /* that have waiting borrowers: the one that has used least is first */
 	uint64_t floor;     /* what the last one that was served had used before */
-	usec_t served_at;
+	usec_t served_at;   /* or the first of it has waited since then */
 };
 
 struct fair {
@@ -35,6 +35,7 @@ struct fair {
 	struct fair_group *groups;
 	struct fair_member *members;
 	struct line lines[CLASSES];
+	const struct line *last; /* of which somebody was served last */
 };
 
 static struct fair_group *group_at(const struct line *line, size_t place)
@@ -192,7 +193,7 @@ static uint64_t charge_of(const struct fair_group *group, usec_t time)
 /* ---- waiting ---- */
 
 bool fair_wait(struct fair *fair, struct fair_member *member, const struct fair_who *who,
-               bool is_first)
+               bool is_first, usec_t now)
 {
 	struct fair_group *group = member ? group_of(fair, who) : NULL;
 	struct line *line;
@@ -203,6 +204,8 @@ bool fair_wait(struct fair *fair, struct fair_member *member, const struct fair_
 	if (!group->waiting_count) {
 		if (group->turn.key < line->floor)
 			group->turn.key = line->floor;
+		if (!line->groups.count)
+			line->served_at = now;
 		if (!heap_add(&line->groups, &group->turn)) {
 			forget_unused(fair, group);
 			return false;
@@ -231,26 +234,28 @@ void fair_leave(struct fair *fair, struct fair_member *member)
 	forget_unused(fair, group);
 }
 
-/* The highest class that has somebody; or one of which nobody was served for too long. */
-static struct line *next_line(struct fair *fair, usec_t now)
+/*
+ * The highest class that has somebody; or one of which nobody was served for too long, while others
+ * were: the one that has waited longest. With statements of seconds the classes take turns.
+ */
+static const struct line *next_line(const struct fair *fair, usec_t now)
 {
-	struct line *next = NULL;
+	const struct line *next = NULL, *starved = NULL;
 
 	for (int i = CLASSES - 1; i >= 0; i--) {
-		struct line *line = &fair->lines[i];
+		const struct line *line = &fair->lines[i];
 
-		if (!line->groups.count) {
-			line->served_at = now;
+		if (!line->groups.count)
 			continue;
-		}
-		if (now - line->served_at >= FAIR_STARVED)
-			return line;
+		if (line != fair->last && now - line->served_at >= FAIR_STARVED &&
+		    (!starved || line->served_at <= starved->served_at))
+			starved = line;
 		next = line;
 	}
-	return next;
+	return starved ? starved : next;
 }
 
-struct fair_member *fair_next(struct fair *fair, usec_t now)
+struct fair_member *fair_next(const struct fair *fair, usec_t now)
 {
 	const struct line *line = next_line(fair, now);
 
@@ -269,6 +274,7 @@ void fair_lend(struct fair *fair, struct fair_member *member, const struct fair_
 		return;
 	line = line_of(fair, group);
 	line->served_at = now;
+	fair->last = line;
 	if (group->turn.key > line->floor)
 		line->floor = group->turn.key;
 	else

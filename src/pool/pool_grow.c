@@ -151,7 +151,7 @@ bool pool_ask_dedicated(struct borrower *borrower, struct server_wish *wish, str
 		return err_close(err, CLOSE_SERVER_SHUTDOWN);
 	if (pool_turns_away(borrower->pool, borrower, err))
 		return false;
-	if (borrower->pool->limits.guards_queue && !pool_admits(borrower->pool, err))
+	if (borrower->pool->limits.guards_queue && !pool_admits(borrower->pool, false, err))
 		return false;
 	pool_stand(borrower, BORROWER_WAIT_DEDICATED);
 	borrower->wish = wish;

@@ -122,7 +122,7 @@ bool pool_await_welcome(struct borrower *borrower, struct err *err)
 		return false;
 	if (pool_is_refused(pool) && has_no_server(pool))
 		return refuse_for_failure(pool, err);
-	if (pool->limits.guards_queue && !pool_admits(pool, err))
+	if (pool->limits.guards_queue && !pool_admits(pool, false, err))
 		return false;
 	pool_stand(borrower, BORROWER_NEWCOMER);
 	return true;
@@ -151,7 +151,7 @@ bool pool_ask(struct borrower *borrower, struct err *err)
 {
 	struct pool *pool = borrower->pool;
 
-	return (!pool->limits.guards_queue || pool_admits(pool, err)) && ask(borrower, err);
+	return (!pool->limits.guards_queue || pool_admits(pool, true, err)) && ask(borrower, err);
 }
 
 bool pool_ask_first(struct borrower *borrower, usec_t since, struct err *err)

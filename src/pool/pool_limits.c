@@ -425,10 +425,22 @@ static void evict_for(struct pool *pool)
 		share_wake_others(&cap->share);
 }
 
+/* Of the hosts where the pool has such servers: mostly one. */
+static void offer_hosts(const struct pool *pool, enum server_state state)
+{
+	const struct cap_host *last = NULL;
+
+	TAILQ_EACH (server, &pool->servers[state], place.node) {
+		struct cap_host *host = server->place.cap_host;
+
+		if (host && host != last)
+			offer(&host->cap);
+		last = host;
+	}
+}
+
 void pool_make_way(struct pool *pool)
 {
-	struct cap_host *host, *next;
-
 	evict_for(pool);
 	if (pool->queues[BORROWER_WAITING].count || !pool->pools->with.broker->blocked_count ||
 	    !(pool->has_come_home || pool->server_counts[SERVER_IDLE]))
@@ -437,8 +449,10 @@ void pool_make_way(struct pool *pool)
 	offer(&pool->database->cap);
 	offer(&pool->role->cap);
 	offer(&pool->pools->cap);
-	HASH_ITER (hh, pool->pools->host_table, host, next)
-		offer(&host->cap);
+	if (!pool->pools->config->max_host_connections)
+		return;
+	offer_hosts(pool, SERVER_IDLE);
+	offer_hosts(pool, SERVER_USED);
 }
 
 bool pool_is_claimed(const struct server *server)
@@ -527,6 +541,13 @@ bool pool_cap_open(struct cap *cap, struct pools *pools, enum cap_kind kind, con
 static bool is_blocked_at_host(const struct pool *pool)
 {
 	return pool_is_blocked(pool) && pool->block.claim.cap->kind == TALLY_HOST;
+}
+
+void pool_forget_host(struct pool *pool)
+{
+	if (is_blocked_at_host(pool))
+		permit_leave_queue(&pool->block.claim);
+	release_host(pool->pools, &pool->block.wanted_host);
 }
 
 void pool_pass_on(struct pool *pool)

@@ -285,6 +285,9 @@ bool pool_is_claimed(const struct server *server);
  */
 void pool_pass_on(struct pool *pool);
 
+/* Its hosts or their roles have changed: it waits no more for one of them that is full. */
+void pool_forget_host(struct pool *pool);
+
 static inline bool pool_is_blocked(const struct pool *pool)
 {
 	return pool->block.claim.cap != NULL;
@@ -298,8 +301,11 @@ void pool_tell_pins(const struct pool *pool, struct buf *out);
 
 /* ---- wait queues that are too long: pool_queue.c ---- */
 
-/* Only if limits.guards_queue. false: the queue is full; *err has the reason. */
-bool pool_admits(struct pool *pool, struct err *err);
+/*
+ * Only if limits.guards_queue. false: the queue is full; *err has the reason. may_be_shed: it will
+ * be in the queue that pool_shed() shortens, which knows whose turn it is to be refused.
+ */
+bool pool_admits(struct pool *pool, bool may_be_shed, struct err *err);
 
 /* Only with queue_target: refuses the newest of a queue that stands. */
 void pool_shed(struct pool *pool);

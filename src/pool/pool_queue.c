@@ -106,7 +106,7 @@ static void note_shed(struct pool *pool)
 	pool->shed_count++;
 }
 
-bool pool_admits(struct pool *pool, struct err *err)
+bool pool_admits(struct pool *pool, bool may_be_shed, struct err *err)
 {
 	struct cap *database = &pool->database->cap, *role = &pool->role->cap;
 	const struct config_database *entry = pool->database->entry;
@@ -122,7 +122,8 @@ bool pool_admits(struct pool *pool, struct err *err)
 		if (is_full(pool, &counted[i], err))
 			return false;
 	}
-	if (!refuses(pool, pool->queues[BORROWER_WAITING].count + 1))
+	/* Another one may have to leave for it. */
+	if ((pool->fair && may_be_shed) || !refuses(pool, pool->queues[BORROWER_WAITING].count + 1))
 		return true;
 	note_shed(pool);
 	refuse(pool, CLOSE_SHED, "in this pool", pool->queues[BORROWER_WAITING].count, err);

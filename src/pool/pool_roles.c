@@ -74,6 +74,7 @@ void pool_hear_roster(struct pool *pool)
 	if (pool->roster_number == number)
 		return;
 	pool->roster_number = number;
+	pool_forget_host(pool);
 	for (int state = 0; state < SERVER_CLOSING; state++) {
 		struct server *server, *next;
 

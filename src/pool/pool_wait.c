@@ -35,7 +35,7 @@ static void join_group(struct borrower *borrower, enum borrower_state state, boo
 	if (!pool->fair || state != BORROWER_WAITING)
 		return;
 	who = who_of(borrower, &pool->pools->group_text);
-	fair_wait(pool->fair, fair_member(pool->fair, borrower), &who, is_first);
+	fair_wait(pool->fair, fair_member(pool->fair, borrower), &who, is_first, pool_now(pool));
 }
 
 static void leave_group(struct borrower *borrower, enum borrower_state state)

@@ -144,6 +144,8 @@ static void configure_database(struct database *database, const struct config *o
 		rearm_servers(pool);
 		judge_sessions(pool);
 		cancel_queue_rearm(&pool->cancels);
+		if (change != CLOSE_NONE)
+			pool_forget_host(pool);
 		if (keeps_hosts)
 			keep_hosts(pool, config_hosts(old, before));
 		else if (change != CLOSE_NONE)

@@ -210,6 +210,23 @@ def test_a_session_that_does_not_end(pgweir, fake_server):
     weir.wait_log("PostgreSQL has not ended the session within cancel_wait_timeout")
 
 
+@pytest.mark.parametrize("loops", (1, 3))
+def test_who_waits_for_a_full_address_gets_another_one_by_reload(pgweir, fake_server, loops):
+    one, other = fake_server(), fake_server()
+    weir = pgweir(pool_mode="transaction", max_host_connections=1, loops=loops,
+                  databases={"busy0": one.entry, "late0": one.entry})
+    holder = weir.wire().startup("alice", "busy0")
+    server = one.accept().login()
+    holder.finish_login("alice").send(query("SELECT 1"))
+    server.expect("Q")
+    (waiter,) = ask_late(weir, "max_host_connections", 1)
+    weir.reload(databases={"busy0": one.entry, "late0": other.entry})
+    other.accept().login()
+    waiter.finish_login("alice")
+    server.send(answer("1"))
+    assert holder.read_result().rows == [["1"]]
+
+
 @pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGQUIT))
 def test_a_shutdown_ends_sessions_and_does_not_wait(pgweir, fake_server, number):
     far = fake_server()
@@ -787,6 +804,25 @@ def test_a_queue_that_stands_is_shed(pgweir, postgres):
             wait_until(lambda: len(weir.admin("SHOW WAITING")) == 2 or limit()["hits"] > before)
             return limit()["hits"] == before
     wait_until(waits)
+
+
+@pytest.mark.one_loop("each loop has a queue of its own")
+@pytest.mark.parametrize("how", (dict(users={"alice": "priority=low"}), dict(fair_by="user")))
+def test_who_comes_first_is_not_shed_for_those_who_wait(pgweir, how):
+    """One of bob comes while nobody else may wait: it is one of alice that is refused."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, queue_target="50ms",
+                  queue_interval="100ms", databases={"app": "user=carol"}, **how)
+    with weir.client("alice") as greedy:
+        greedy.value("SELECT pg_sleep(0.2)")  # its group has used something
+    holder = busy(weir, "bob")
+    waiters = [wait_for(weir, "alice") for _ in range(3)]
+    all_waiting(weir, 1)
+    late = wait_for(weir, "bob")
+    for waiter in waiters:
+        assert waiter.read_result().error["C"] == "53300"
+    all_waiting(weir, 1)
+    holder.query("COMMIT")
+    assert late.read_result().rows == [["served"]]
 
 
 def test_paused_clients_are_not_shed(pgweir):

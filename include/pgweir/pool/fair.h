@@ -10,7 +10,7 @@
  * with what its borrowers have used on average.
  *
  * A group belongs to a class, and a higher class comes first. But of each class somebody is served
- * every FAIR_STARVED, if anybody waits.
+ * every FAIR_STARVED, if anybody waits; or, if that is too short for one statement each, in turn.
  *
  * A decision takes O(log n) of n groups. No clock: the caller passes the time.
  */
@@ -61,13 +61,13 @@ void fair_forget(struct fair *fair, const struct borrower *borrower);
 
 /* A borrower begins to wait. false: no memory; it is in no group, and fair_next() misses it. */
 bool fair_wait(struct fair *fair, struct fair_member *member, const struct fair_who *who,
-               bool is_first);
+               bool is_first, usec_t now);
 
 /* It waits no more. Safe if it does not. */
 void fair_leave(struct fair *fair, struct fair_member *member);
 
 /* Who is served next. NULL: nobody waits. */
-struct fair_member *fair_next(struct fair *fair, usec_t now);
+struct fair_member *fair_next(const struct fair *fair, usec_t now);
 
 /* The newest of a group that has used much, of the lowest class. NULL: nobody waits. */
 struct fair_member *fair_last(const struct fair *fair);

@@ -40,7 +40,7 @@ static void wait_again(struct shop *shop, struct customer *customer)
 
 	customer->until = 0;
 	customer->since = shop->now;
-	ck_assert(fair_wait(shop->fair, &customer->member, &who, false));
+	ck_assert(fair_wait(shop->fair, &customer->member, &who, false, shop->now));
 }
 
 static struct shop shop_new(unsigned int count, unsigned int servers)
@@ -208,7 +208,7 @@ static void visit(struct fair *fair, const char *name, struct fair_sum *sum)
 	char key[32];
 
 	snprintf(key, sizeof(key), "%c%s", '0' + PRIORITY_NORMAL, name);
-	ck_assert(fair_wait(fair, &member, &who, false));
+	ck_assert(fair_wait(fair, &member, &who, false, 0));
 	*sum = (struct fair_sum){ 0 };
 	fair_add_up(fair, key, sum);
 	fair_leave(fair, &member);
@@ -253,6 +253,42 @@ START_TEST(priorities)
 }
 END_TEST
 
+/* Statements take longer than a class may wait: nobody is served first because he is low. */
+START_TEST(priorities_of_long_statements)
+{
+	struct shop shop = shop_new(6, 1);
+
+	for (unsigned int i = 0; i < 6; i++) {
+		shop.customers[i].priority = (enum priority)(i / 2);
+		shop.customers[i].work = 2 * USEC_PER_SEC;
+	}
+	open_shop(&shop);
+	run(&shop, 60 * USEC_PER_SEC);
+	for (unsigned int i = 0; i < 6; i += 2) {
+		ck_assert_int_ge(used_by(&shop, i, 2), 18 * USEC_PER_SEC);
+		ck_assert_int_le(used_by(&shop, i, 2), 22 * USEC_PER_SEC);
+	}
+	close_shop(&shop);
+}
+END_TEST
+
+/* Somebody of a class that nobody was in for long has waited only since now. */
+START_TEST(a_class_that_was_empty)
+{
+	struct shop shop = shop_new(2, 1);
+
+	shop.customers[1].priority = PRIORITY_LOW;
+	wait_again(&shop, &shop.customers[0]);
+	serve(&shop);
+	shop.now += 10 * USEC_PER_SEC;
+	wait_again(&shop, &shop.customers[1]);
+	finish(&shop);
+	serve(&shop);
+	ck_assert_int_eq(shop.customers[1].until, 0);
+	close_shop(&shop);
+}
+END_TEST
+
 /* Who has rested gets no more than others from then on; and who leaves keeps what he has used. */
 START_TEST(nobody_saves_up_or_gets_rid)
 {
@@ -278,7 +314,7 @@ START_TEST(in_a_group_the_first_is_served_first)
 	struct fair_who who = { bytes_text("all"), 1, PRIORITY_NORMAL };
 
 	for (unsigned int i = 0; i < 5; i++)
-		fair_wait(shop.fair, &shop.customers[i].member, &who, i == 4);
+		fair_wait(shop.fair, &shop.customers[i].member, &who, i == 4, 0);
 	ck_assert_ptr_eq(fair_last(shop.fair), &shop.customers[3].member);
 	for (unsigned int i = 0; i < 5; i++) {
 		struct fair_member *next = fair_next(shop.fair, 0);
@@ -303,6 +339,8 @@ int main(void)
 	tcase_add_test(tcase, a_stranger_cannot_make_many_groups);
 	tcase_add_test(tcase, groups_that_were_left_make_way);
 	tcase_add_test(tcase, priorities);
+	tcase_add_test(tcase, priorities_of_long_statements);
+	tcase_add_test(tcase, a_class_that_was_empty);
 	tcase_add_test(tcase, nobody_saves_up_or_gets_rid);
 	tcase_add_test(tcase, in_a_group_the_first_is_served_first);
 	suite_add_tcase(suite, tcase);
