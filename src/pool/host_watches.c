@@ -272,7 +272,7 @@ static void lose(struct host_watch *watch, const char *error)
 static void note_answer(struct host_watch *watch)
 {
 	if (server_host_done(&watch->server, HOST_ANSWERED, NULL))
-		pools_wake_failing(pools_of(watch));
+		pools_wake(pools_of(watch));
 }
 
 /* The host answers, but not to this user. */

@@ -71,7 +71,8 @@ static bool launch_shared(struct pool *pool, struct permit *permit)
 {
 	struct server *server;
 
-	if (!count_below(&pool->share.tally->login_count, pool->is_failing ? 1 : POOL_LOGINS_MAX)) {
+	if (!count_below(&pool->share.tally->login_count,
+	                 pool_is_failing(pool) ? 1 : POOL_LOGINS_MAX)) {
 		permit_give(permit, &pool->pools->member);
 		return false;
 	}
@@ -170,7 +171,7 @@ static bool is_eldest(const struct pool *pool, const struct borrower *borrower)
 static bool may_try(struct pool *pool)
 {
 	return pool_may_try(pool) ||
-	       (pool->is_failing && !pool_is_unreachable(pool) && pool_seek_host(pool));
+	       (pool_is_failing(pool) && !pool_is_unreachable(pool) && pool_seek_host(pool));
 }
 
 /* Makes space in the pool: without the reserve, but an idle server may be closed. */
@@ -293,8 +294,8 @@ static void dedicated_login_done(struct server *server)
 	struct borrower *borrower = pool_wait_again(server);
 
 	assert(borrower); /* else the server would have been closed */
-	if (server->is_listening || !pool->is_failing || pool_is_unreachable(pool))
-		pool_note_success(server);
+	if (server->is_listening || !pool_is_failing(pool) || pool_is_unreachable(pool))
+		pool_note_outcome(server, HOST_WORKED, NULL);
 	server_login_free(server);
 	if (server->is_listening) {
 		listening_login_done(borrower, server);
@@ -443,7 +444,7 @@ void pool_login_done(struct server *server)
 	if (!pool->has_welcome)
 		pool_set_welcome(pool, buf_bytes(&server->login->parameters),
 		                 params_text(server->session.baseline));
-	pool_note_success(server);
+	pool_note_outcome(server, HOST_WORKED, NULL);
 	pool_end_login(server);
 	if (share_servers(&pool->share) < (unsigned int)pool->limits.min_size)
 		share_wake_others(&pool->share); /* if their clients are all that is left */
@@ -467,10 +468,8 @@ void pool_login_failed(struct server *server, const struct err *err)
 		dedicated_login_failed(server, err, is_ours);
 		return;
 	}
-	if (!is_ours) {
+	if (!is_ours)
 		pool_note_failure(server, err);
-		pool_refuse_for_failure(pool);
-	}
 	if (pool_is_unfit(err) && server->wire.is_ready) /* at a host that does not fit */
 		pool_note_outcome(server, HOST_ANSWERED, NULL);
 	pool_wake(pool);

@@ -72,7 +72,7 @@ static bool can_serve(struct pool *reads)
 {
 	if (pool_standby_has_idle(reads))
 		return true;
-	if (pool_has_host(reads) && (!reads->is_failing || pool_live_count(reads)))
+	if (pool_has_host(reads))
 		return true;
 	pool_keep_trying(reads);
 	return false;

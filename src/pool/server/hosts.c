@@ -205,6 +205,9 @@ void hosts_enter(struct hosts *hosts, struct hosts_place *place, unsigned int in
 
 /* ---- outcomes ---- */
 
+/* A login was refused there, and none has succeeded since. */
+static bool has_failed(const struct host_addr *addr) { return addr->gap && !addr->is_unfit; }
+
 static void leave_out(struct host_addr *addr, usec_t now, usec_t gap, bool is_unfit)
 {
 	addr->failed_at = now;
@@ -218,7 +221,10 @@ bool hosts_note(struct hosts *hosts, const struct roster_at *at, enum host_outco
 	LOCKED(&hosts->reach->lock);
 	struct host *host;
 	struct host_addr *addr;
+	bool had_failed;
 
+	if (outcome >= HOST_REFUSED)
+		hosts->failure_count++;
 	if (at->host >= hosts->count)
 		return false;
 	host = &hosts->list[at->host];
@@ -234,11 +240,14 @@ bool hosts_note(struct hosts *hosts, const struct roster_at *at, enum host_outco
 		leave_out(addr, when->now, ROSTER_GAP, true);
 		return false;
 	}
-	if (outcome == HOST_WORKED)
+	had_failed = outcome == HOST_WORKED && has_failed(addr);
+	if (outcome == HOST_WORKED) {
 		addr->gap = 0;
-	else if (outcome != HOST_ANSWERED) /* or no memory for the target */
+	} else if (outcome != HOST_ANSWERED) { /* or no memory for the target */
 		leave_out(addr, when->now, when->gap, false);
-	return addr->target && forget_failure(hosts->reach, addr->target);
+		hosts->refusal = *err;
+	}
+	return (addr->target && forget_failure(hosts->reach, addr->target)) || had_failed;
 }
 
 void hosts_reset(struct hosts *hosts)
@@ -441,11 +450,10 @@ static usec_t host_due(const struct hosts *hosts, unsigned int index, const stru
 	return judge_host(hosts, index, but, &(struct hosts_when){ 0 }).due;
 }
 
-usec_t hosts_due(struct hosts *hosts, const struct roster_at *but)
+static usec_t first_due(const struct hosts *hosts, const struct roster_at *but)
 {
 	usec_t first = INT64_MAX;
 
-	LOCKED(&hosts->reach->lock);
 	for (unsigned int i = 0; i < hosts->count && first > 0; i++) {
 		bool is_there = but && but->host == i;
 		usec_t due =
@@ -456,21 +464,32 @@ usec_t hosts_due(struct hosts *hosts, const struct roster_at *but)
 	return first;
 }
 
-bool hosts_are_unreachable(struct hosts *hosts, struct err *err)
+usec_t hosts_due(struct hosts *hosts, const struct roster_at *but)
 {
 	LOCKED(&hosts->reach->lock);
+	return first_due(hosts, but);
+}
+
+bool hosts_are_failing(struct hosts *hosts, struct err *err)
+{
+	LOCKED(&hosts->reach->lock);
+	const struct err *failure = NULL;
+
+	if (first_due(hosts, NULL) == 0)
+		return false;
 	for (unsigned int i = 0; i < hosts->count; i++) {
 		const struct host_addr *addr;
 
 		for (unsigned int at = 0; (addr = addr_at(&hosts->list[i], at)); at++) {
-			if (!addr->target || !addr->target->gap)
-				continue;
-			if (err)
-				*err = addr->target->failure;
-			return true;
+			if (addr->target && addr->target->gap)
+				failure = &addr->target->failure;
+			else if (!failure && has_failed(addr))
+				failure = &hosts->refusal;
 		}
 	}
-	return false;
+	if (failure && err)
+		*err = *failure;
+	return failure != NULL;
 }
 
 /* ---- choice: a host ---- */
@@ -525,7 +544,7 @@ static bool begin_try(const struct hosts *hosts, unsigned int index, struct host
 	if (hosts->roster && hosts->want.target != TARGET_ANY)
 		roster_try(hosts->roster, &at, now);
 	if (!addr->target || !addr->target->due)
-		return addr->gap && !addr->is_unfit;
+		return has_failed(addr);
 	begin_test(addr->target, now);
 	return true;
 }

@@ -546,8 +546,8 @@ START_TEST(pools_share_what_can_be_reached)
 
 	note(&scene, 1, NULL, HOST_UNREACHABLE);
 	ck_assert(scene.reach.failing_count > 0 && hosts_due(&other, NULL) > 0);
-	ck_assert(hosts_are_unreachable(&other, NULL));
-	ck_assert(hosts_are_unreachable(&other, &failure));
+	ck_assert(hosts_are_failing(&other, NULL) && !hosts_are_failing(&scene.hosts, NULL));
+	ck_assert(hosts_are_failing(&other, &failure));
 	ck_assert_str_eq(failure.text, "refused");
 	ck_assert(hosts_due(&elsewhere, NULL) == 0 && hosts_due(&scene.hosts, NULL) == 0);
 	ck_assert_int_eq(hosts_due(&other, NULL), scene.now + GAP);
