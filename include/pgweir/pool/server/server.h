@@ -125,7 +125,7 @@ struct server_ending {
 
 #define SQLSTATE_SIZE 6
 
-/* The calls that are owed: server_calls.c. */
+/* The calls that are owed: server_frames.c. */
 struct server_calls {
 	usec_t ended_at;              /* when the last one was answered */
 	uint64_t received;            /* bytes read from the server */
