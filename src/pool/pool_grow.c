@@ -288,6 +288,19 @@ void pool_grow_listening(struct pool *pool)
 
 /* ---- how logins of these end ---- */
 
+/* A success lets all pools try that wait for a host. */
+static void note_outcome(struct server *server, enum host_outcome outcome, const struct err *err)
+{
+	if (server_host_done(server, outcome, err))
+		pools_wake(server->pool->pools);
+}
+
+static void note_failure(struct server *server, const struct err *err)
+{
+	note_outcome(server, pool_is_worth_waiting(err) ? HOST_UNREACHABLE : HOST_REFUSED, err);
+	share_wake_others(&server->pool->share);
+}
+
 static void dedicated_login_done(struct server *server)
 {
 	struct pool *pool = server->pool;
@@ -295,7 +308,7 @@ static void dedicated_login_done(struct server *server)
 
 	assert(borrower); /* else the server would have been closed */
 	if (server->is_listening || !pool_is_failing(pool) || pool_is_unreachable(pool))
-		pool_note_outcome(server, HOST_WORKED, NULL);
+		note_outcome(server, HOST_WORKED, NULL);
 	server_login_free(server);
 	if (server->is_listening) {
 		listening_login_done(borrower, server);
@@ -315,7 +328,7 @@ static void dedicated_login_failed(struct server *server, const struct err *err,
 
 	pool_wake(server->pool);
 	if (!is_ours && pool_is_worth_waiting(err)) {
-		pool_note_failure(server, err);
+		note_failure(server, err);
 		is_again = !server->is_listening || pool_has_host(server->pool);
 	}
 	if (borrower && server->is_listening) {
@@ -444,7 +457,7 @@ void pool_login_done(struct server *server)
 	if (!pool->has_welcome)
 		pool_set_welcome(pool, buf_bytes(&server->login->parameters),
 		                 params_text(server->session.baseline));
-	pool_note_outcome(server, HOST_WORKED, NULL);
+	note_outcome(server, HOST_WORKED, NULL);
 	pool_end_login(server);
 	if (share_servers(&pool->share) < (unsigned int)pool->limits.min_size)
 		share_wake_others(&pool->share); /* if their clients are all that is left */
@@ -469,9 +482,9 @@ void pool_login_failed(struct server *server, const struct err *err)
 		return;
 	}
 	if (!is_ours)
-		pool_note_failure(server, err);
+		note_failure(server, err);
 	if (pool_is_unfit(err) && server->wire.is_ready) /* at a host that does not fit */
-		pool_note_outcome(server, HOST_ANSWERED, NULL);
+		note_outcome(server, HOST_ANSWERED, NULL);
 	pool_wake(pool);
 	pool_end_login(server);
 }

@@ -180,10 +180,6 @@ bool pool_may_login(const struct pool *pool); /* POOL_LOGINS_MAX */
 void pool_end_login(struct server *server);
 void pool_uncount_login(struct server *server);
 
-/* How a login ended, also for other loops. A success lets all pools try that wait for a host. */
-void pool_note_failure(struct server *server, const struct err *err);
-void pool_note_outcome(struct server *server, enum host_outcome outcome, const struct err *err);
-
 /* After a failure, of any loop: refuses waiting borrowers, if waiting does not end it. */
 void pool_hear_failure(struct pool *pool);
 
@@ -375,7 +371,6 @@ void pool_life_due(struct timer *timer);
 
 /* ---- credentials for logins at servers: pool_secret.c ---- */
 
-const struct credentials *pool_server_credentials(const struct server *server);
 void pool_tell_secret(const struct server *server, struct buf *out);
 
 /* It is not valid any more, in no loop. */
@@ -425,10 +420,6 @@ void pool_remove_server(struct server *server);
 
 /* Functions of struct server_ops. */
 void pool_file_server(struct server *server, enum server_state from);
-void pool_release_server(struct server *server);
-void pool_count_close_needed(struct server *server);
-bool pool_may_probe(const struct server *server);
-void pool_count_probe(struct server *server, int change);
 void pool_address_removed(struct server *server);
 
 /* Its host is not in the list any more: it is closed, or ends with its transaction. */

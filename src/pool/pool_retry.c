@@ -18,19 +18,6 @@ bool pool_has_failed_lately(const struct pool *pool)
 	return pool->failed_at && pool_now(pool) < pool->failed_at + FAILURE_SHOWN;
 }
 
-void pool_note_outcome(struct server *server, enum host_outcome outcome, const struct err *err)
-{
-	if (server_host_done(server, outcome, err))
-		pools_wake(server->pool->pools);
-}
-
-void pool_note_failure(struct server *server, const struct err *err)
-{
-	pool_note_outcome(server, pool_is_worth_waiting(err) ? HOST_UNREACHABLE : HOST_REFUSED,
-	                  err);
-	share_wake_others(&server->pool->share);
-}
-
 bool pool_is_refused(const struct pool *pool, struct err *err)
 {
 	return pool_now(pool) < pool_due(pool) && hosts_are_failing(pool->site.hosts, err) &&
@@ -156,34 +143,32 @@ bool pool_may_login(const struct pool *pool)
 
 static bool is_probing(const struct pool *pool) { return pool_now(pool) < pool->probes_until; }
 
-/* ERR_FILES is a local problem that may end when the next descriptor is closed. */
-static bool is_out(const struct pool *pool)
+static bool can_wait(const struct pool *pool)
 {
-	struct err err;
+	return pool_live_count(pool) > 0 || pool_is_held(pool);
+}
 
-	return pool_live_count(pool) == 0 && !pool_is_held(pool) &&
-	       hosts_are_failing(pool->site.hosts, &err) && pool_is_worth_waiting(&err) &&
-	       err.code != ERR_FILES;
+/* ERR_FILES is a local problem that may end when the next descriptor is closed. */
+static bool is_out(const struct pool *pool, struct err *err)
+{
+	struct err failure;
+
+	if (can_wait(pool) || !hosts_are_failing(pool->site.hosts, &failure) ||
+	    !pool_is_worth_waiting(&failure) || failure.code == ERR_FILES)
+		return false;
+	err_set(err, ERR_UNREACHABLE, "PostgreSQL cannot be reached: %.200s (fail_fast)",
+	        failure.text);
+	return true;
 }
 
 /* All hosts are known not to fit, and only the roster can change that. */
-static bool has_no_host(const struct pool *pool)
+static bool has_no_host(const struct pool *pool, struct err *err)
 {
-	return pool->site.target != TARGET_ANY && pool_due(pool) == INT64_MAX &&
-	       pool_live_count(pool) == 0 && !pool_is_held(pool);
-}
-
-static void fill_err(const struct pool *pool, struct err *err)
-{
-	struct err failure = { 0 };
-
-	hosts_are_failing(pool->site.hosts, &failure);
-	if (has_no_host(pool))
-		err_set(err, ERR_UNREACHABLE, "no host is %s (fail_fast)",
-		        config_targets[pool->site.target]);
-	else
-		err_set(err, ERR_UNREACHABLE, "PostgreSQL cannot be reached: %.200s (fail_fast)",
-		        failure.text);
+	if (pool->site.target == TARGET_ANY || can_wait(pool) || pool_due(pool) < INT64_MAX)
+		return false;
+	err_set(err, ERR_UNREACHABLE, "no host is %s (fail_fast)",
+	        config_targets[pool->site.target]);
+	return true;
 }
 
 void pool_keep_trying(struct pool *pool)
@@ -196,18 +181,15 @@ bool pool_turns_away(struct pool *pool, const struct borrower *borrower, struct 
 {
 	if (!borrower->is_hasty)
 		return false;
-	if (has_no_host(pool)) {
-		fill_err(pool, err);
+	if (has_no_host(pool, err))
 		return true;
-	}
-	if (!is_out(pool) || pool->is_hopeful)
+	if (!is_out(pool, err) || pool->is_hopeful)
 		return false;
 	if (!is_probing(pool) && pool_login_count(pool) == 0 && !pool_is_backing_off(pool)) {
 		pool->is_hopeful = true;
 		return false;
 	}
 	pool_keep_trying(pool);
-	fill_err(pool, err);
 	return true;
 }
 
@@ -216,10 +198,9 @@ void pool_turn_hasty_away(struct pool *pool)
 	struct borrower *borrower, *next;
 	struct err err;
 
-	if (!has_no_host(pool) && (!is_out(pool) || pool->is_hopeful))
+	if (!has_no_host(pool, &err) && (!is_out(pool, &err) || pool->is_hopeful))
 		return;
 	pool->probes_until = pool_now(pool) + PROBE_TIME;
-	fill_err(pool, &err);
 	for (int state = BORROWER_NEWCOMER; state <= BORROWER_WAIT_DEDICATED; state++) {
 		TAILQ_FOREACH_SAFE (borrower, &pool->queues[state].list, wait_node, next) {
 			if (!borrower->is_hasty)

@@ -26,11 +26,6 @@ const struct credentials *pool_credentials(const struct pool *pool)
 	return credentials_kind(file) == CREDENTIALS_PLAIN || !shown ? file : shown;
 }
 
-const struct credentials *pool_server_credentials(const struct server *server)
-{
-	return pool_credentials(server->pool);
-}
-
 /* Where logins failed with the old credentials, the new ones are tried. */
 static void set_learnt(struct pool *pool, const struct credentials *shown)
 {

@@ -3,12 +3,10 @@
  * The hosts of a pool: their list, their addresses and what is noted about them; and the choice of
  * a host and of one of its addresses.
  *
- * The health of an address is up (it has not failed), retry (it has failed, and its gap is over) or
- * down. Addresses that are up are preferred. One in retry is chosen if none is up, or if the
- * connection is not needed at once. It counts as failed again from that moment, so that no other
- * connection tries it at the same time: none of this pool, and none of any pool if it could not be
- * reached. That moment is the choice of the host, before its name is looked up, as many pools may
- * choose in one turn.
+ * An address in retry is chosen if none is up, or if the connection is not needed at once. It
+ * counts as failed again from that moment, so that no other connection tries it at the same time:
+ * none of this pool, and none of any pool if it could not be reached. That moment is the choice of
+ * the host, before its name is looked up, as many pools may choose in one turn.
  *
  * A host whose role does not fit is down or in retry as well. Of those that are up, one that is
  * known to fit is chosen before one whose role is not known. Only hosts that are equally good are
