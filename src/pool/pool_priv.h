@@ -2,9 +2,9 @@
 /*
  * Pools, internal to the module. The files form layers; a file calls only layers below its own:
  *
- *   pools                                made, configured and freed
+ *   pools                                made, configured, held and freed
  *   pool_serve                           a pool's turn; the table of server_ops
- *   handover  pools_admin  pool_grow     what happens to many of them; how logins end
+ *   handover  pool_grow                  what happens to many of them; how logins end
  *   pool_trade                           servers that move from loop to loop
  *   handover_server
  *   pools_add  pool_lend                 pools, and their borrowers
