@@ -61,11 +61,10 @@ static struct reach_target *hold(struct reach *reach, const char *name,
 }
 
 /* It has answered, or nobody needs it any more. true: it had failed. */
-static bool forget_failure(struct reach *reach, struct reach_target *target)
+static bool forget_failure(struct reach_target *target)
 {
 	bool had_failed = target->gap > 0;
 
-	reach->failing_count -= had_failed;
 	target->gap = 0;
 	target->is_tested = false;
 	target->due = 0;
@@ -80,7 +79,7 @@ static void release(struct reach *reach, struct reach_target **held)
 	if (!target || --target->holder_count > 0)
 		return;
 	HASH_DEL(reach->targets, target);
-	forget_failure(reach, target);
+	forget_failure(target);
 	free(target);
 }
 
@@ -95,13 +94,12 @@ static bool begin_test(struct reach_target *target, usec_t now)
 }
 
 /* A connection attempt has failed. */
-static void note_failure(struct reach *reach, struct reach_target *target,
-                         const struct hosts_when *when, const struct err *err)
+static void note_failure(struct reach_target *target, const struct hosts_when *when,
+                         const struct err *err)
 {
 	usec_t most = when->gap < REACH_GAP_MAX ? when->gap : REACH_GAP_MAX;
 	usec_t next = target->gap ? 2 * target->gap : REACH_GAP_MIN;
 
-	reach->failing_count += !target->gap;
 	target->gap = next < most ? next : most;
 	target->failure = *err;
 	target->is_tested = false;
@@ -231,7 +229,7 @@ bool hosts_note(struct hosts *hosts, const struct roster_at *at, enum host_outco
 	if (at->address && addr == &host->self && host->count > 0)
 		return false;
 	if (outcome == HOST_UNREACHABLE && addr->target) {
-		note_failure(hosts->reach, addr->target, when, err);
+		note_failure(addr->target, when, err);
 		return false;
 	}
 	if (outcome == HOST_UNFIT) {
@@ -245,7 +243,7 @@ bool hosts_note(struct hosts *hosts, const struct roster_at *at, enum host_outco
 		leave_out(addr, when->now, when->gap, false);
 		hosts->refusal = *err;
 	}
-	return (addr->target && forget_failure(hosts->reach, addr->target)) || had_failed;
+	return (addr->target && forget_failure(addr->target)) || had_failed;
 }
 
 void hosts_reset(struct hosts *hosts)
@@ -597,7 +595,7 @@ bool hosts_pick(struct hosts *hosts, unsigned int index, const struct address *a
 		return err_set(err, ERR_MEMORY, "out of memory");
 	host->self.gap = 0; /* its name was found */
 	if (host->self.target)
-		forget_failure(hosts->reach, host->self.target);
+		forget_failure(host->self.target);
 	addr = *is_test ? tested(host) : NULL;
 	if (!addr)
 		addr = best_of(hosts, index, address, when);

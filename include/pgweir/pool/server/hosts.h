@@ -91,7 +91,6 @@ struct reach_target {
 struct reach {
 	pthread_mutex_t lock; /* also guards what is known in `struct hosts` */
 	struct hash_key secret;
-	atomic_uint failing_count; /* targets that have failed; to be read without the lock */
 	struct reach_target *targets;
 };
 
