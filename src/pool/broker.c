@@ -475,7 +475,7 @@ void share_wake_logins(struct share *share)
 {
 	const struct tally *tally = share->tally;
 	/* Without a welcome, and after a failure, one loop tries for all. */
-	bool is_for_all = !tally->has_welcome || tally->is_failing;
+	bool is_for_all = !tally->has_welcome || hosts_are_failing(&share->tally->hosts, NULL);
 
 	if (!is_for_all && !tally->want_count)
 		return;
@@ -534,35 +534,6 @@ void share_forget_welcome(struct share *share)
  *
  * Each kind has a number of its own, so that a loop takes only what it does not know.
  */
-
-/* ---- outcomes of logins ---- */
-
-void share_put_outcome(struct share *share, const struct err *failure)
-{
-	struct tally *tally = share->tally;
-
-	if (share_is_alone(share) || (!failure && !tally->is_failing))
-		return;
-	LOCKED(&share->member->broker->lock);
-	tally->is_failing = failure != NULL;
-	if (failure)
-		tally->failure = *failure;
-	share->outcome_number = ++tally->outcome_number;
-	broker_post_others(tally, share->member);
-}
-
-bool share_get_outcome(struct share *share, bool *is_failing, struct err *err)
-{
-	LOCKED(&share->member->broker->lock);
-	const struct tally *tally = share->tally;
-	bool is_new = share->outcome_number != tally->outcome_number;
-
-	share->outcome_number = tally->outcome_number;
-	*is_failing = tally->is_failing;
-	if (is_new && *is_failing)
-		*err = tally->failure;
-	return is_new;
-}
 
 /* ---- what clients have authenticated with ---- */
 

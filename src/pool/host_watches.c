@@ -272,7 +272,7 @@ static void lose(struct host_watch *watch, const char *error)
 static void note_answer(struct host_watch *watch)
 {
 	if (server_host_done(&watch->server, HOST_ANSWERED, NULL))
-		pools_wake_failing(pools_of(watch));
+		pools_wake(pools_of(watch));
 }
 
 /* The host answers, but not to this user. */
@@ -347,8 +347,6 @@ static void watch_tell_secret(const struct server *server, struct buf *out)
 		buf_add_text(out, ", with the secret in auth_file or in the entry");
 }
 
-static void ignore_server(struct server *server) { (void)server; }
-
 static bool watch_may_connect(struct server *server)
 {
 	pools_note_host(pools_of(watch_of(server)), server);
@@ -364,7 +362,6 @@ static void on_watch_released(struct server *server)
 static const struct server_ops watch_ops = {
 	.on_state = on_watch_state,
 	.on_released = on_watch_released,
-	.on_close_needed = ignore_server,
 	.on_report = on_watch_report,
 	.on_login_done = on_watch_login_done,
 	.on_login_failed = on_watch_login_failed,

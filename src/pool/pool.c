@@ -123,12 +123,10 @@ void pool_note_relief(struct pool *pool) { pool->relieved_at = pool_now(pool); }
  * Walks that survive removals, and the notice that something has changed.
  */
 
-void pools_wake_failing(struct pools *pools)
+void pools_wake(struct pools *pools)
 {
-	TAILQ_EACH (pool, &pools->list, node) {
-		if (pool->is_failing)
-			pool_wake(pool);
-	}
+	TAILQ_EACH (pool, &pools->list, node)
+		pool_wake(pool);
 	share_wake_pools(&pools->member);
 }
 

@@ -71,7 +71,8 @@ static bool launch_shared(struct pool *pool, struct permit *permit)
 {
 	struct server *server;
 
-	if (!count_below(&pool->share.tally->login_count, pool->is_failing ? 1 : POOL_LOGINS_MAX)) {
+	if (!count_below(&pool->share.tally->login_count,
+	                 pool_is_failing(pool) ? 1 : POOL_LOGINS_MAX)) {
 		permit_give(permit, &pool->pools->member);
 		return false;
 	}
@@ -170,7 +171,7 @@ static bool is_eldest(const struct pool *pool, const struct borrower *borrower)
 static bool may_try(struct pool *pool)
 {
 	return pool_may_try(pool) ||
-	       (pool->is_failing && !pool_is_unreachable(pool) && pool_seek_host(pool));
+	       (pool_is_failing(pool) && !pool_is_unreachable(pool) && pool_seek_host(pool));
 }
 
 /* Makes space in the pool: without the reserve, but an idle server may be closed. */
@@ -287,14 +288,27 @@ void pool_grow_listening(struct pool *pool)
 
 /* ---- how logins of these end ---- */
 
+/* A success lets all pools try that wait for a host. */
+static void note_outcome(struct server *server, enum host_outcome outcome, const struct err *err)
+{
+	if (server_host_done(server, outcome, err))
+		pools_wake(server->pool->pools);
+}
+
+static void note_failure(struct server *server, const struct err *err)
+{
+	note_outcome(server, pool_is_worth_waiting(err) ? HOST_UNREACHABLE : HOST_REFUSED, err);
+	share_wake_others(&server->pool->share);
+}
+
 static void dedicated_login_done(struct server *server)
 {
 	struct pool *pool = server->pool;
 	struct borrower *borrower = pool_wait_again(server);
 
 	assert(borrower); /* else the server would have been closed */
-	if (server->is_listening || !pool->is_failing || pool_is_unreachable(pool))
-		pool_note_success(server);
+	if (server->is_listening || !pool_is_failing(pool) || pool_is_unreachable(pool))
+		note_outcome(server, HOST_WORKED, NULL);
 	server_login_free(server);
 	if (server->is_listening) {
 		listening_login_done(borrower, server);
@@ -314,7 +328,7 @@ static void dedicated_login_failed(struct server *server, const struct err *err,
 
 	pool_wake(server->pool);
 	if (!is_ours && pool_is_worth_waiting(err)) {
-		pool_note_failure(server, err);
+		note_failure(server, err);
 		is_again = !server->is_listening || pool_has_host(server->pool);
 	}
 	if (borrower && server->is_listening) {
@@ -443,7 +457,7 @@ void pool_login_done(struct server *server)
 	if (!pool->has_welcome)
 		pool_set_welcome(pool, buf_bytes(&server->login->parameters),
 		                 params_text(server->session.baseline));
-	pool_note_success(server);
+	note_outcome(server, HOST_WORKED, NULL);
 	pool_end_login(server);
 	if (share_servers(&pool->share) < (unsigned int)pool->limits.min_size)
 		share_wake_others(&pool->share); /* if their clients are all that is left */
@@ -467,12 +481,10 @@ void pool_login_failed(struct server *server, const struct err *err)
 		dedicated_login_failed(server, err, is_ours);
 		return;
 	}
-	if (!is_ours) {
-		pool_note_failure(server, err);
-		pool_refuse_for_failure(pool);
-	}
+	if (!is_ours)
+		note_failure(server, err);
 	if (pool_is_unfit(err) && server->wire.is_ready) /* at a host that does not fit */
-		pool_note_outcome(server, HOST_ANSWERED, NULL);
+		note_outcome(server, HOST_ANSWERED, NULL);
 	pool_wake(pool);
 	pool_end_login(server);
 }

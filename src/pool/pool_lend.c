@@ -92,26 +92,30 @@ void pool_expel(struct pool *pool, const struct err *err)
 	}
 }
 
-static bool refuse_for_failure(const struct pool *pool, struct err *err)
-{
-	*err = pool->failure;
-	err_set(err, pool->failure.code,
-	        "server login has been failing, cached error: %.99s (server_login_retry)",
-	        pool->failure.text);
-	err_reason(err, CLOSE_LOGIN_FAILING);
-	if (pool->failure.code == ERR_FOREIGN)
-		memcpy(err->sqlstate, pool->failure.sqlstate, sizeof(err->sqlstate));
-	err_detail(err, "%s", pool->failure.detail);
-	return false;
-}
-
-/* ---- asking ---- */
-
 /* Not even one that is logging in. */
 static bool has_no_server(const struct pool *pool)
 {
 	return pool_shared_count(pool) + pool_elsewhere_count(pool) == 0;
 }
+
+static bool is_refused_for_failure(const struct pool *pool, struct err *err)
+{
+	struct err failure;
+
+	if (!has_no_server(pool) || !pool_is_refused(pool, &failure))
+		return false;
+	*err = failure;
+	err_set(err, failure.code,
+	        "server login has been failing, cached error: %.99s (server_login_retry)",
+	        failure.text);
+	err_reason(err, CLOSE_LOGIN_FAILING);
+	if (failure.code == ERR_FOREIGN)
+		memcpy(err->sqlstate, failure.sqlstate, sizeof(err->sqlstate));
+	err_detail(err, "%s", failure.detail);
+	return true;
+}
+
+/* ---- asking ---- */
 
 bool pool_await_welcome(struct borrower *borrower, struct err *err)
 {
@@ -120,8 +124,8 @@ bool pool_await_welcome(struct borrower *borrower, struct err *err)
 	assert(!pool->has_welcome);
 	if (pool_turns_away(pool, borrower, err))
 		return false;
-	if (pool_is_refused(pool) && has_no_server(pool))
-		return refuse_for_failure(pool, err);
+	if (is_refused_for_failure(pool, err))
+		return false;
 	if (pool->limits.guards_queue && !pool_admits(pool, false, err))
 		return false;
 	pool_stand(borrower, BORROWER_NEWCOMER);
@@ -136,8 +140,8 @@ static bool ask(struct borrower *borrower, struct err *err)
 		return err_close(err, CLOSE_SERVER_SHUTDOWN);
 	if (pool_turns_away(pool, borrower, err))
 		return false;
-	if (pool_is_refused(pool) && has_no_server(pool) && !pool_is_held(pool))
-		return refuse_for_failure(pool, err);
+	if (!pool_is_held(pool) && is_refused_for_failure(pool, err))
+		return false;
 	if (borrower->wants_place)
 		pool_stand(borrower, BORROWER_WAIT_PLACE);
 	else if (borrower->wants_own && pool_lacks_own(borrower))

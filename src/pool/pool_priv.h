@@ -2,9 +2,9 @@
 /*
  * Pools, internal to the module. The files form layers; a file calls only layers below its own:
  *
- *   pools                                made, configured and freed
+ *   pools                                made, configured, held and freed
  *   pool_serve                           a pool's turn; the table of server_ops
- *   handover  pools_admin  pool_grow     what happens to many of them; how logins end
+ *   handover  pool_grow                  what happens to many of them; how logins end
  *   pool_trade                           servers that move from loop to loop
  *   handover_server
  *   pools_add  pool_lend                 pools, and their borrowers
@@ -162,6 +162,12 @@ void pool_refuse(struct pool *pool, enum borrower_state last, const struct err *
 
 /* ---- after failed logins: pool_retry.c ---- */
 
+/* Whether logins have failed, and no host is up. Takes a lock. */
+static inline bool pool_is_failing(const struct pool *pool)
+{
+	return hosts_are_failing(pool->site.hosts, NULL);
+}
+
 bool pool_is_backing_off(const struct pool *pool);
 void pool_reset_retry(struct pool *pool); /* it may try at once */
 bool pool_may_try(struct pool *pool);
@@ -174,14 +180,8 @@ bool pool_may_login(const struct pool *pool); /* POOL_LOGINS_MAX */
 void pool_end_login(struct server *server);
 void pool_uncount_login(struct server *server);
 
-/* How a login ended, also for other loops. A success lets all pools try that wait for a host. */
-void pool_note_failure(struct server *server, const struct err *err);
-void pool_note_success(struct server *server);
-void pool_note_outcome(struct server *server, enum host_outcome outcome, const struct err *err);
-void pool_learn_outcome(struct pool *pool);
-
-/* Refuses waiting borrowers, if the failure of the pool is one that waiting does not end. */
-void pool_refuse_for_failure(struct pool *pool);
+/* After a failure, of any loop: refuses waiting borrowers, if waiting does not end it. */
+void pool_hear_failure(struct pool *pool);
 
 /* Whether an error is about reachability, not our credentials, so that retrying may help. */
 bool pool_is_worth_waiting(const struct err *err);
@@ -189,11 +189,11 @@ bool pool_is_worth_waiting(const struct err *err);
 /* Whether the pool is failing because of such an error. */
 bool pool_is_unreachable(const struct pool *pool);
 
-/* All hosts refuse, and it is too early for another attempt: waiting is pointless. */
-bool pool_is_refused(const struct pool *pool);
+/* All hosts refuse, with *err, and it is too early for another attempt: waiting is pointless. */
+bool pool_is_refused(const struct pool *pool, struct err *err);
 
-/* Wakes the pools of all loops that wait for a host. */
-void pools_wake_failing(struct pools *pools);
+/* Wakes the pools of all loops: some may wait for a host. */
+void pools_wake(struct pools *pools);
 
 /* ---- roles of hosts: pool_roles.c ---- */
 
@@ -377,7 +377,6 @@ void pool_life_due(struct timer *timer);
 
 /* ---- credentials for logins at servers: pool_secret.c ---- */
 
-const struct credentials *pool_server_credentials(const struct server *server);
 void pool_tell_secret(const struct server *server, struct buf *out);
 
 /* It is not valid any more, in no loop. */
@@ -427,10 +426,6 @@ void pool_remove_server(struct server *server);
 
 /* Functions of struct server_ops. */
 void pool_file_server(struct server *server, enum server_state from);
-void pool_release_server(struct server *server);
-void pool_count_close_needed(struct server *server);
-bool pool_may_probe(const struct server *server);
-void pool_count_probe(struct server *server, int change);
 void pool_address_removed(struct server *server);
 
 /* Its host is not in the list any more: it is closed, or ends with its transaction. */

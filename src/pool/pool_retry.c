@@ -10,7 +10,7 @@
 /* Whether logins failed at all hosts so recently that it is too early for another attempt. */
 bool pool_is_backing_off(const struct pool *pool)
 {
-	return pool->is_failing && pool_now(pool) < pool_due(pool);
+	return pool_now(pool) < pool_due(pool) && pool_is_failing(pool);
 }
 
 bool pool_has_failed_lately(const struct pool *pool)
@@ -18,85 +18,40 @@ bool pool_has_failed_lately(const struct pool *pool)
 	return pool->failed_at && pool_now(pool) < pool->failed_at + FAILURE_SHOWN;
 }
 
-/* Another pool has found out that no host can be reached: no attempt is needed for that. */
-static void look_at_hosts(struct pool *pool)
+bool pool_is_refused(const struct pool *pool, struct err *err)
 {
-	struct hosts *hosts = pool->site.hosts;
-
-	if (pool->is_failing || !hosts->reach->failing_count || pool_has_host(pool))
-		return;
-	pool->is_failing = hosts_are_unreachable(hosts, &pool->failure);
-	if (pool->is_failing)
-		pool->failed_at = pool_now(pool);
+	return pool_now(pool) < pool_due(pool) && hosts_are_failing(pool->site.hosts, err) &&
+	       !pool_is_worth_waiting(err);
 }
 
-void pool_note_outcome(struct server *server, enum host_outcome outcome, const struct err *err)
+void pool_hear_failure(struct pool *pool)
 {
-	if (server_host_done(server, outcome, err))
-		pools_wake_failing(server->pool->pools);
-}
-
-void pool_note_failure(struct server *server, const struct err *err)
-{
-	struct pool *pool = server->pool;
-
-	pool_note_outcome(server, pool_is_worth_waiting(err) ? HOST_UNREACHABLE : HOST_REFUSED,
-	                  err);
-	pool->is_failing = !pool_has_host(pool);
-	pool->is_hopeful = false;
-	pool->failure = *err;
-	if (pool->is_failing)
-		share_put_outcome(&pool->share, err);
-}
-
-void pool_note_success(struct server *server)
-{
-	struct pool *pool = server->pool;
-
-	pool_note_outcome(server, HOST_WORKED, NULL);
-	pool->is_failing = pool->is_hopeful = false;
-	share_put_outcome(&pool->share, NULL);
-}
-
-void pool_learn_outcome(struct pool *pool)
-{
-	bool is_failing;
+	unsigned int count = pool->site.hosts->failure_count;
 	struct err err;
 
-	if (!share_get_outcome(&pool->share, &is_failing, &err))
+	if (count == pool->failure_count)
 		return;
-	pool->is_failing = is_failing;
+	pool->failure_count = count;
 	pool->is_hopeful = false;
-	if (!is_failing)
+	if (!pool_is_failing(pool))
 		return;
-	pool->failure = err;
 	pool->failed_at = pool_now(pool);
-	pool_refuse_for_failure(pool);
-}
-
-bool pool_is_refused(const struct pool *pool)
-{
-	return pool_is_backing_off(pool) && !pool_is_worth_waiting(&pool->failure) &&
-	       !hosts_are_unreachable(pool->site.hosts, NULL);
-}
-
-void pool_refuse_for_failure(struct pool *pool)
-{
-	const struct err err = pool->failure;
-
 	if (pool->purpose == POOL_FOR_READS)
 		return; /* pool_reads_serve(): the primary serves them */
 	/* While another host may be tried, waiting borrowers get no error. */
-	if (pool_is_refused(pool) && (pool_live_count(pool) == 0 || !pool->has_welcome))
+	if ((pool_live_count(pool) == 0 || !pool->has_welcome) && pool_is_refused(pool, &err))
 		pool_refuse(pool, BORROWER_WAITING, &err);
 }
 
 void pool_reset_retry(struct pool *pool)
 {
-	share_put_outcome(&pool->share, NULL);
-	pool->is_failing = pool->is_hopeful = false;
+	bool was_failing = pool_is_failing(pool);
+
+	pool->is_hopeful = false;
 	pool->probes_until = 0;
 	hosts_reset(pool->site.hosts);
+	if (was_failing)
+		share_wake_others(&pool->share);
 }
 
 bool pool_is_worth_waiting(const struct err *err)
@@ -109,7 +64,9 @@ bool pool_is_worth_waiting(const struct err *err)
 
 bool pool_is_unreachable(const struct pool *pool)
 {
-	return pool->is_failing && pool_is_worth_waiting(&pool->failure);
+	struct err err;
+
+	return hosts_are_failing(pool->site.hosts, &err) && pool_is_worth_waiting(&err);
 }
 
 bool pool_seek_host(struct pool *pool)
@@ -118,7 +75,7 @@ bool pool_seek_host(struct pool *pool)
 
 	if (due == INT64_MAX)
 		return false; /* the roster will change */
-	if (pool->is_failing || due <= pool_now(pool))
+	if (due <= pool_now(pool) || pool_is_failing(pool))
 		return true;
 	pool_wake_after(pool, due - ROSTER_GAP, ROSTER_GAP);
 	return false;
@@ -128,16 +85,19 @@ bool pool_may_try(struct pool *pool)
 {
 	usec_t gap;
 
-	look_at_hosts(pool);
 	if (!pool_seek_host(pool))
 		return false;
-	if (!pool->is_failing)
+	if (!pool_is_failing(pool))
 		return true;
 	if (!pool_is_backing_off(pool))
 		/* one attempt at a time until one succeeds */
 		return pool_login_count(pool) == 0 && pool->share.tally->login_count == 0;
 	/* Each gap has its own queue, in which timers are set in order. */
-	gap = pool_is_unreachable(pool) ? REACH_GAP_MAX : pool->site.limits.retry_gap;
+	gap = pool->site.limits.retry_gap;
+	if (pool_is_unreachable(pool)) { /* another pool may have found that out */
+		pool->failed_at = pool_now(pool);
+		gap = REACH_GAP_MAX;
+	}
 	pool_wake_after(pool, pool_due(pool) - gap, gap);
 	return false;
 }
@@ -183,28 +143,32 @@ bool pool_may_login(const struct pool *pool)
 
 static bool is_probing(const struct pool *pool) { return pool_now(pool) < pool->probes_until; }
 
-/* ERR_FILES is a local problem that may end when the next descriptor is closed. */
-static bool is_out(const struct pool *pool)
+static bool can_wait(const struct pool *pool)
 {
-	return pool_is_unreachable(pool) && pool->failure.code != ERR_FILES &&
-	       pool_live_count(pool) == 0 && !pool_is_held(pool);
+	return pool_live_count(pool) > 0 || pool_is_held(pool);
+}
+
+/* ERR_FILES is a local problem that may end when the next descriptor is closed. */
+static bool is_out(const struct pool *pool, struct err *err)
+{
+	struct err failure;
+
+	if (can_wait(pool) || !hosts_are_failing(pool->site.hosts, &failure) ||
+	    !pool_is_worth_waiting(&failure) || failure.code == ERR_FILES)
+		return false;
+	err_set(err, ERR_UNREACHABLE, "PostgreSQL cannot be reached: %.200s (fail_fast)",
+	        failure.text);
+	return true;
 }
 
 /* All hosts are known not to fit, and only the roster can change that. */
-static bool has_no_host(const struct pool *pool)
+static bool has_no_host(const struct pool *pool, struct err *err)
 {
-	return pool->site.target != TARGET_ANY && pool_due(pool) == INT64_MAX &&
-	       pool_live_count(pool) == 0 && !pool_is_held(pool);
-}
-
-static void fill_err(const struct pool *pool, struct err *err)
-{
-	if (has_no_host(pool))
-		err_set(err, ERR_UNREACHABLE, "no host is %s (fail_fast)",
-		        config_targets[pool->site.target]);
-	else
-		err_set(err, ERR_UNREACHABLE, "PostgreSQL cannot be reached: %.200s (fail_fast)",
-		        pool->failure.text);
+	if (pool->site.target == TARGET_ANY || can_wait(pool) || pool_due(pool) < INT64_MAX)
+		return false;
+	err_set(err, ERR_UNREACHABLE, "no host is %s (fail_fast)",
+	        config_targets[pool->site.target]);
+	return true;
 }
 
 void pool_keep_trying(struct pool *pool)
@@ -217,18 +181,15 @@ bool pool_turns_away(struct pool *pool, const struct borrower *borrower, struct 
 {
 	if (!borrower->is_hasty)
 		return false;
-	if (has_no_host(pool)) {
-		fill_err(pool, err);
+	if (has_no_host(pool, err))
 		return true;
-	}
-	if (!is_out(pool) || pool->is_hopeful)
+	if (!is_out(pool, err) || pool->is_hopeful)
 		return false;
 	if (!is_probing(pool) && pool_login_count(pool) == 0 && !pool_is_backing_off(pool)) {
 		pool->is_hopeful = true;
 		return false;
 	}
 	pool_keep_trying(pool);
-	fill_err(pool, err);
 	return true;
 }
 
@@ -237,10 +198,9 @@ void pool_turn_hasty_away(struct pool *pool)
 	struct borrower *borrower, *next;
 	struct err err;
 
-	if (!has_no_host(pool) && (!is_out(pool) || pool->is_hopeful))
+	if (!has_no_host(pool, &err) && (!is_out(pool, &err) || pool->is_hopeful))
 		return;
 	pool->probes_until = pool_now(pool) + PROBE_TIME;
-	fill_err(pool, &err);
 	for (int state = BORROWER_NEWCOMER; state <= BORROWER_WAIT_DEDICATED; state++) {
 		TAILQ_FOREACH_SAFE (borrower, &pool->queues[state].list, wait_node, next) {
 			if (!borrower->is_hasty)
@@ -253,7 +213,7 @@ void pool_turn_hasty_away(struct pool *pool)
 
 bool pool_wants_probe(const struct pool *pool)
 {
-	return is_probing(pool) && pool->is_failing && pool_live_count(pool) == 0 &&
+	return is_probing(pool) && pool_is_failing(pool) && pool_live_count(pool) == 0 &&
 	       pool_login_count(pool) == 0 && pool_is_current(pool) && !pool->pools->is_leaving &&
 	       !pool->pools->is_ending && !pool_is_full(pool);
 }

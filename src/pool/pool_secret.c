@@ -26,11 +26,6 @@ const struct credentials *pool_credentials(const struct pool *pool)
 	return credentials_kind(file) == CREDENTIALS_PLAIN || !shown ? file : shown;
 }
 
-const struct credentials *pool_server_credentials(const struct server *server)
-{
-	return pool_credentials(server->pool);
-}
-
 /* Where logins failed with the old credentials, the new ones are tried. */
 static void set_learnt(struct pool *pool, const struct credentials *shown)
 {
@@ -41,7 +36,7 @@ static void set_learnt(struct pool *pool, const struct credentials *shown)
 	pool->learnt_version = pool->role->secret_version;
 	for (int i = 0; i < POOL_PURPOSES; i++) {
 		twin = pools_find_twin(pool, (enum pool_purpose)i);
-		if (!twin || !twin->is_failing)
+		if (!twin || !pool_is_failing(twin))
 			continue;
 		pool_reset_retry(twin);
 		pool_wake(twin);
@@ -122,10 +117,11 @@ void pool_hear_news(struct pool *pool)
 {
 	const struct credentials *shown;
 
-	if (!share_has_news(&pool->share))
-		return;
-	if (share_get_shown(&pool->share, &shown) && !credentials_equal(pool->learnt, shown))
-		set_learnt(pool, shown);
-	credentials_release(&shown);
-	pool_learn_outcome(pool);
+	if (share_has_news(&pool->share)) {
+		if (share_get_shown(&pool->share, &shown) &&
+		    !credentials_equal(pool->learnt, shown))
+			set_learnt(pool, shown);
+		credentials_release(&shown);
+	}
+	pool_hear_failure(pool);
 }

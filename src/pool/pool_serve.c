@@ -70,9 +70,7 @@ static void pool_move_members(struct pool *pool)
 /* Whether a borrower that asks now gets a server on a standby soon. */
 static bool can_serve(struct pool *reads)
 {
-	if (pool_standby_has_idle(reads))
-		return true;
-	if (pool_has_host(reads) && (!reads->is_failing || pool_live_count(reads)))
+	if (pool_standby_has_idle(reads) || pool_has_host(reads))
 		return true;
 	pool_keep_trying(reads);
 	return false;
@@ -238,10 +236,48 @@ void pool_serve(struct task *task)
 	pool->has_come_home = false;
 }
 
+/* ---- what servers call ---- */
+
+static void release_server(struct server *server)
+{
+	struct pool *pool = server->pool;
+
+	if (server->is_listening)
+		listening_count_stuck(pool);
+	pool_uncount_login(server); /* pool_login_failed() wakes the other loops */
+	pools_give_permit(pool->pools, server);
+	if (share_servers(&pool->share) < (unsigned int)pool->limits.min_size)
+		share_wake_others(&pool->share); /* clients there keep min_pool_size */
+}
+
+static void count_close_needed(struct server *server)
+{
+	int change = server->close_reason ? 1 : -1;
+
+	server->pool->database->close_needed_count += (unsigned int)change;
+	server->pool->pools->close_needed_count += (unsigned int)change;
+}
+
+static bool may_probe(const struct server *server) { return !pool_is_full(server->pool); }
+
+static void count_probe(struct server *server, int change)
+{
+	server->pool->probe_count += (unsigned int)change;
+	if (change < 0)
+		return;
+	pool_end_login(server);
+	pool_wake(server->pool); /* waiting borrowers need another server */
+}
+
+static const struct credentials *credentials_of(const struct server *server)
+{
+	return pool_credentials(server->pool);
+}
+
 const struct server_ops pool_server_ops = {
 	.on_state = pool_file_server,
-	.on_released = pool_release_server,
-	.on_close_needed = pool_count_close_needed,
+	.on_released = release_server,
+	.on_close_needed = count_close_needed,
 	.on_report = pool_note_report,
 	.on_login_done = pool_login_done,
 	.on_login_failed = pool_login_failed,
@@ -252,11 +288,11 @@ const struct server_ops pool_server_ops = {
 	.on_borrower_lost = pool_lost_server,
 	.on_address_removed = pool_address_removed,
 	.on_definition = pool_definition_seen,
-	.on_probe = pool_count_probe,
-	.may_probe = pool_may_probe,
+	.on_probe = count_probe,
+	.may_probe = may_probe,
 	.may_connect = pool_may_connect,
 	.on_slots = pool_note_slots,
-	.credentials = pool_server_credentials,
+	.credentials = credentials_of,
 	.tell_secret = pool_tell_secret,
 	.on_free = pool_remove_server,
 };

@@ -77,26 +77,6 @@ void pool_file_server(struct server *server, enum server_state from)
 	pools_changed(pool->pools);
 }
 
-void pool_release_server(struct server *server)
-{
-	struct pool *pool = server->pool;
-
-	if (server->is_listening)
-		listening_count_stuck(pool);
-	pool_uncount_login(server); /* pool_login_failed() wakes the other loops */
-	pools_give_permit(pool->pools, server);
-	if (share_servers(&pool->share) < (unsigned int)pool->limits.min_size)
-		share_wake_others(&pool->share); /* clients there keep min_pool_size */
-}
-
-void pool_count_close_needed(struct server *server)
-{
-	int change = server->close_reason ? 1 : -1;
-
-	server->pool->database->close_needed_count += (unsigned int)change;
-	server->pool->pools->close_needed_count += (unsigned int)change;
-}
-
 /* ---- adding and removing ---- */
 
 struct server *pool_add_server(struct pool *pool, bool is_listening, struct permit *permit)
@@ -138,19 +118,6 @@ void pool_remove_server(struct server *server)
 	pool->server_counts[SERVER_CLOSING]--;
 	slab_put(&pools->server_slab, server);
 	pool_arm_expiry(pool);
-}
-
-/* ---- logins at hosts that have failed ---- */
-
-bool pool_may_probe(const struct server *server) { return !pool_is_full(server->pool); }
-
-void pool_count_probe(struct server *server, int change)
-{
-	server->pool->probe_count += (unsigned int)change;
-	if (change < 0)
-		return;
-	pool_end_login(server);
-	pool_wake(server->pool); /* waiting borrowers need another server */
 }
 
 /* ---- for administrators ---- */

@@ -137,7 +137,7 @@ static void measure(struct pool *pool, struct pool_sizing *all, usec_t now)
 		.used = pool_used_time(pool, now),
 		.done = pool->stats.query_count,
 	};
-	all->is_unable |= pool_is_held(pool) || pool->is_failing || pool->pools->is_leaving;
+	all->is_unable |= pool_is_held(pool) || pool_is_failing(pool) || pool->pools->is_leaving;
 	all->sample.waiting +=
 	    pool->queues[BORROWER_WAITING].count + pool->queues[BORROWER_WAIT_DEDICATED].count;
 	/* The counters begin anew when a take-over has begun. */

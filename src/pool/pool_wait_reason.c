@@ -196,11 +196,12 @@ static void explain_full(const struct pool *pool, const struct server *holder, s
 static void explain_failure(const struct pool *pool, const struct server *holder, struct buf *out)
 {
 	usec_t now = pool_now(pool), due = pool_due(pool);
+	struct err failure;
 
 	(void)holder;
-	if (!pool->is_failing)
+	if (!hosts_are_failing(pool->site.hosts, &failure))
 		return;
-	buf_add_text(out, pool->failure.text);
+	buf_add_text(out, failure.text);
 	if (due > now && due < INT64_MAX)
 		buf_printf(out, "; next try in %lld s",
 		           (long long)((due - now + USEC_PER_SEC - 1) / USEC_PER_SEC));
@@ -325,6 +326,7 @@ const char *pool_wait_tell(const struct borrower *borrower, struct buf *out)
 	const struct pool *pool = borrower->pool;
 	enum wait_reason reason = pool_wait_reason(borrower, position_of(borrower));
 	struct buf more = { 0 };
+	struct err failure;
 
 	/* clients are not told who holds all */
 	if (reason > WAIT_DATABASE_PAUSED)
@@ -333,8 +335,9 @@ const char *pool_wait_tell(const struct borrower *borrower, struct buf *out)
 	buf_add_text(out, pool_wait_reason_name(reason));
 	if (more.count)
 		buf_printf(out, ": %s", buf_text(&more));
-	if (pool->is_failing && reason != WAIT_RETRY && reason != WAIT_LOGIN)
-		buf_printf(out, "; the last login failed: %s", pool->failure.text);
+	if (reason != WAIT_RETRY && reason != WAIT_LOGIN &&
+	    hosts_are_failing(pool->site.hosts, &failure))
+		buf_printf(out, "; the last login failed: %s", failure.text);
 	buf_free(&more);
 	/* Of the servers that could become free, more are kept by pins than by transactions. */
 	if (reason == WAIT_POOL_FULL &&

@@ -141,10 +141,8 @@ struct tally {
 	struct outages outages;      /* of a database */
 	struct catalog_news catalog; /* of a catalog */
 	atomic_uint vacated; /* of a database: how often its idle servers were to be closed */
-	/* of a pool, what its loops have found out, and how often that has changed */
-	atomic_uint outcome_number, shown_number;
-	atomic_bool is_failing;
-	struct err failure; /* valid while is_failing */
+	/* of a pool, what its clients have authenticated with, and how often that has changed */
+	atomic_uint shown_number;
 	const struct credentials *shown;
 	enum tally_kind kind;
 	struct buf name;
@@ -184,8 +182,7 @@ struct share {
 	/* of a pool: since when borrowers of this loop wait until they may pin a server; 0: none
 	 * does */
 	_Atomic(usec_t) place_since;
-	/* what its loop knows of the news */
-	unsigned int outcome_number, shown_number;
+	unsigned int shown_number; /* as its loop knows it */
 };
 
 /* Counts one more, if there are fewer than `most`. Needs no lock. */
@@ -442,15 +439,8 @@ unsigned int share_waiting(const struct share *share);
 /* Whether there is something that this loop does not know. */
 static inline bool share_has_news(const struct share *share)
 {
-	return share->tally->outcome_number != share->outcome_number ||
-	       share->tally->shown_number != share->shown_number;
+	return share->tally->shown_number != share->shown_number;
 }
-
-/* How logins end: all hosts have failed, or (NULL) not. Success after success takes no lock. */
-void share_put_outcome(struct share *share, const struct err *failure);
-
-/* false: nothing new. *is_failing: *err has the failure. */
-bool share_get_outcome(struct share *share, bool *is_failing, struct err *err);
 
 /* What a client has authenticated with. NULL: it is not valid any more. */
 void share_put_shown(struct share *share, const struct credentials *shown);

@@ -163,9 +163,8 @@ struct pool {
 	unsigned int roster_number; /* roster_number() when the servers were looked at */
 
 	/* failed logins */
-	bool is_failing; /* logins fail at all hosts */
-	struct err failure;
-	usec_t failed_at; /* when the last login failed; 0: never */
+	unsigned int failure_count; /* of its hosts, as this loop has heard */
+	usec_t failed_at;           /* when the last login failed; 0: never */
 	/* until then, attempts are made without a waiting borrower: pool_retry.c */
 	usec_t probes_until;
 	/* no recent attempt: clients with fail_fast wait for the current one */

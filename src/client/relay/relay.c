@@ -459,7 +459,7 @@ static bool send_batch(struct client *client, struct batch *batch)
 	batch_send(batch);
 	if (is_all)
 		server_push(server);
-	server_set_mid_request(server, client->frame_left && client->forwards_rest);
+	server->wire.is_mid_request = client->frame_left && client->forwards_rest;
 	batch->is_answered |= ledger_owes_answer(&server->wire.ledger);
 	if (!server_answer(server) && client->state == CLIENT_ACTIVE)
 		stream_want(&client->stream, WANT_NOTHING); /* the client must read first */
@@ -656,7 +656,7 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 		client_refuse_for(client, CLOSE_STATEMENT_MODE);
 		return;
 	}
-	if (server_is_asked(borrower->server)) {
+	if (borrower->server->orders.running == ORDER_ASK) {
 		take_params(client); /* known also if the server is lost now */
 		client_enter(client, CLIENT_SETTLING);
 		return;

@@ -3,12 +3,10 @@
  * The hosts of a pool: their list, their addresses and what is noted about them; and the choice of
  * a host and of one of its addresses.
  *
- * The health of an address is up (it has not failed), retry (it has failed, and its gap is over) or
- * down. Addresses that are up are preferred. One in retry is chosen if none is up, or if the
- * connection is not needed at once. It counts as failed again from that moment, so that no other
- * connection tries it at the same time: none of this pool, and none of any pool if it could not be
- * reached. That moment is the choice of the host, before its name is looked up, as many pools may
- * choose in one turn.
+ * An address in retry is chosen if none is up, or if the connection is not needed at once. It
+ * counts as failed again from that moment, so that no other connection tries it at the same time:
+ * none of this pool, and none of any pool if it could not be reached. That moment is the choice of
+ * the host, before its name is looked up, as many pools may choose in one turn.
  *
  * A host whose role does not fit is down or in retry as well. Of those that are up, one that is
  * known to fit is chosen before one whose role is not known. Only hosts that are equally good are
@@ -63,11 +61,10 @@ static struct reach_target *hold(struct reach *reach, const char *name,
 }
 
 /* It has answered, or nobody needs it any more. true: it had failed. */
-static bool forget_failure(struct reach *reach, struct reach_target *target)
+static bool forget_failure(struct reach_target *target)
 {
 	bool had_failed = target->gap > 0;
 
-	reach->failing_count -= had_failed;
 	target->gap = 0;
 	target->is_tested = false;
 	target->due = 0;
@@ -82,7 +79,7 @@ static void release(struct reach *reach, struct reach_target **held)
 	if (!target || --target->holder_count > 0)
 		return;
 	HASH_DEL(reach->targets, target);
-	forget_failure(reach, target);
+	forget_failure(target);
 	free(target);
 }
 
@@ -97,13 +94,12 @@ static bool begin_test(struct reach_target *target, usec_t now)
 }
 
 /* A connection attempt has failed. */
-static void note_failure(struct reach *reach, struct reach_target *target,
-                         const struct hosts_when *when, const struct err *err)
+static void note_failure(struct reach_target *target, const struct hosts_when *when,
+                         const struct err *err)
 {
 	usec_t most = when->gap < REACH_GAP_MAX ? when->gap : REACH_GAP_MAX;
 	usec_t next = target->gap ? 2 * target->gap : REACH_GAP_MIN;
 
-	reach->failing_count += !target->gap;
 	target->gap = next < most ? next : most;
 	target->failure = *err;
 	target->is_tested = false;
@@ -205,6 +201,9 @@ void hosts_enter(struct hosts *hosts, struct hosts_place *place, unsigned int in
 
 /* ---- outcomes ---- */
 
+/* A login was refused there, and none has succeeded since. */
+static bool has_failed(const struct host_addr *addr) { return addr->gap && !addr->is_unfit; }
+
 static void leave_out(struct host_addr *addr, usec_t now, usec_t gap, bool is_unfit)
 {
 	addr->failed_at = now;
@@ -218,7 +217,10 @@ bool hosts_note(struct hosts *hosts, const struct roster_at *at, enum host_outco
 	LOCKED(&hosts->reach->lock);
 	struct host *host;
 	struct host_addr *addr;
+	bool had_failed;
 
+	if (outcome >= HOST_REFUSED)
+		hosts->failure_count++;
 	if (at->host >= hosts->count)
 		return false;
 	host = &hosts->list[at->host];
@@ -227,18 +229,21 @@ bool hosts_note(struct hosts *hosts, const struct roster_at *at, enum host_outco
 	if (at->address && addr == &host->self && host->count > 0)
 		return false;
 	if (outcome == HOST_UNREACHABLE && addr->target) {
-		note_failure(hosts->reach, addr->target, when, err);
+		note_failure(addr->target, when, err);
 		return false;
 	}
 	if (outcome == HOST_UNFIT) {
 		leave_out(addr, when->now, ROSTER_GAP, true);
 		return false;
 	}
-	if (outcome == HOST_WORKED)
+	had_failed = outcome == HOST_WORKED && has_failed(addr);
+	if (outcome == HOST_WORKED) {
 		addr->gap = 0;
-	else if (outcome != HOST_ANSWERED) /* or no memory for the target */
+	} else if (outcome != HOST_ANSWERED) { /* or no memory for the target */
 		leave_out(addr, when->now, when->gap, false);
-	return addr->target && forget_failure(hosts->reach, addr->target);
+		hosts->refusal = *err;
+	}
+	return (addr->target && forget_failure(addr->target)) || had_failed;
 }
 
 void hosts_reset(struct hosts *hosts)
@@ -441,11 +446,10 @@ static usec_t host_due(const struct hosts *hosts, unsigned int index, const stru
 	return judge_host(hosts, index, but, &(struct hosts_when){ 0 }).due;
 }
 
-usec_t hosts_due(struct hosts *hosts, const struct roster_at *but)
+static usec_t first_due(const struct hosts *hosts, const struct roster_at *but)
 {
 	usec_t first = INT64_MAX;
 
-	LOCKED(&hosts->reach->lock);
 	for (unsigned int i = 0; i < hosts->count && first > 0; i++) {
 		bool is_there = but && but->host == i;
 		usec_t due =
@@ -456,21 +460,32 @@ usec_t hosts_due(struct hosts *hosts, const struct roster_at *but)
 	return first;
 }
 
-bool hosts_are_unreachable(struct hosts *hosts, struct err *err)
+usec_t hosts_due(struct hosts *hosts, const struct roster_at *but)
 {
 	LOCKED(&hosts->reach->lock);
+	return first_due(hosts, but);
+}
+
+bool hosts_are_failing(struct hosts *hosts, struct err *err)
+{
+	LOCKED(&hosts->reach->lock);
+	const struct err *failure = NULL;
+
+	if (first_due(hosts, NULL) == 0)
+		return false;
 	for (unsigned int i = 0; i < hosts->count; i++) {
 		const struct host_addr *addr;
 
 		for (unsigned int at = 0; (addr = addr_at(&hosts->list[i], at)); at++) {
-			if (!addr->target || !addr->target->gap)
-				continue;
-			if (err)
-				*err = addr->target->failure;
-			return true;
+			if (addr->target && addr->target->gap)
+				failure = &addr->target->failure;
+			else if (!failure && has_failed(addr))
+				failure = &hosts->refusal;
 		}
 	}
-	return false;
+	if (failure && err)
+		*err = *failure;
+	return failure != NULL;
 }
 
 /* ---- choice: a host ---- */
@@ -525,7 +540,7 @@ static bool begin_try(const struct hosts *hosts, unsigned int index, struct host
 	if (hosts->roster && hosts->want.target != TARGET_ANY)
 		roster_try(hosts->roster, &at, now);
 	if (!addr->target || !addr->target->due)
-		return addr->gap && !addr->is_unfit;
+		return has_failed(addr);
 	begin_test(addr->target, now);
 	return true;
 }
@@ -580,7 +595,7 @@ bool hosts_pick(struct hosts *hosts, unsigned int index, const struct address *a
 		return err_set(err, ERR_MEMORY, "out of memory");
 	host->self.gap = 0; /* its name was found */
 	if (host->self.target)
-		forget_failure(hosts->reach, host->self.target);
+		forget_failure(host->self.target);
 	addr = *is_test ? tested(host) : NULL;
 	if (!addr)
 		addr = best_of(hosts, index, address, when);

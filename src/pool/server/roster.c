@@ -793,7 +793,6 @@ void roster_fail(struct roster *roster, const struct roster_at *at, enum roster_
 	if (!row)
 		return;
 	text_copy(row->error, sizeof(row->error), error);
-	row->error_at = now;
 	if (how == ROSTER_FAILED)
 		return;
 	was_lost = row->is_lost;
@@ -860,7 +859,6 @@ static void remember_row(struct roster *roster, const struct roster_row *old, us
 		row->tried_at = now;
 	row->seen_at = old->seen_at;
 	row->since = old->since;
-	row->error_at = old->error_at;
 	text_copy(row->error, sizeof(row->error), old->error);
 }
 

@@ -729,7 +729,7 @@ void server_need_close(struct server *server, enum close_reason reason)
 		server_keep_not(server);
 	if (!reason || !server->close_reason)
 		server->close_reason = reason;
-	if (has_changed)
+	if (has_changed && server->site->ops->on_close_needed)
 		server->site->ops->on_close_needed(server);
 }
 

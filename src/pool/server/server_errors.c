@@ -408,10 +408,8 @@ static bool say_explained(struct server *server, struct bytes body, const struct
 /* The value of the session, as the server has reported it. */
 static bool may_write(const struct server *server)
 {
-	const char *value = params_find(server->session.params, READ_ONLY);
+	const char *value = server_value(server, server->session.params, READ_ONLY);
 
-	if (!value)
-		value = params_find(server->session.baseline, READ_ONLY);
 	return value && strcmp(value, "off") == 0;
 }
 

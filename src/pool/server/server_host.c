@@ -231,9 +231,7 @@ bool server_host_done(struct server *server, enum host_outcome outcome, const st
 }
 
 /*
- * ---- the role of the host ----
- *
- * The role of a server's host: at its login, and when it changes.
+ * ---- the role of the host, at the login and when it changes ----
  *
  * PostgreSQL 14 and later report in_hot_standby and default_transaction_read_only at the login.
  * That is enough if the host was asked before, by a watch or another login; else the role question

@@ -3,7 +3,7 @@
  * Servers, internal to the module. The files form layers; a file calls only layers below its own:
  *
  *   server_login  server_frames              from the connection to the end: reading
- *   server_errors  server_calls  server_ending   the meaning of messages
+ *   server_errors  server_ending             the meaning of messages
  *   server_host  orders  server_params
  *   server                                   states, limits, sending, closing
  *   ledger  hosts  params  statements ...    the parts of a server
@@ -183,12 +183,6 @@ enum wire_result server_sees_refusal(const struct server *server, struct bytes i
 
 /* Closes the server; the batch is sent again on_unrun(). */
 void server_refuse_write(struct server *server);
-
-/* ---- calls: server_calls.c ---- */
-
-/* A frame of a server with SERVER_WATCHES_CALLS was judged. `in` begins with it. */
-void server_calls_follow(struct server *server, const struct frame *frame, struct bytes in,
-                         enum frame_fate fate);
 
 void server_login_free(struct server *server);
 

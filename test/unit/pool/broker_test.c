@@ -599,15 +599,20 @@ START_TEST(the_end_of_a_login_wakes_all_or_those_that_wait)
 {
 	struct broker *broker = broker_new(3, NULL);
 	struct side sides[3];
+	struct hosts *hosts;
 
 	for (int i = 0; i < 3; i++)
 		open_side(&sides[i], broker, "db", "alice");
+	hosts = &sides[0].pool.tally->hosts;
+	ck_assert(hosts_configure(hosts, "/a", 5432, LOAD_BALANCE_DISABLE));
 	share_want(&sides[2].pool, 100, 1);
 	for (int step = 0; step < 3; step++) {
 		if (step == 1)
 			share_put_welcome(&sides[0].pool, bytes_of("w", 1), bytes_of("b", 1));
 		if (step == 2)
-			share_put_outcome(&sides[0].pool, &(struct err){ .text = "down" });
+			hosts_note(hosts, &(struct roster_at){ .host = 0 }, HOST_REFUSED,
+			           &(struct hosts_when){ .now = 1, .gap = 1 },
+			           &(struct err){ .text = "down" });
 		for (int i = 0; i < 3; i++) {
 			turn(&sides[i]);
 			sides[i].pool_woken = 0;
@@ -801,18 +806,6 @@ START_TEST(a_welcome_is_known_in_all_loops_and_later_ones)
 }
 END_TEST
 
-/* Whether it hears of a failure. */
-static bool hears_failure(struct side *side)
-{
-	bool is_failing;
-	struct err err;
-
-	if (!share_get_outcome(&side->pool, &is_failing, &err) || !is_failing)
-		return false;
-	ck_assert_str_eq(err.text, "down");
-	return true;
-}
-
 START_TEST(a_reading_is_shared)
 {
 	struct broker *broker = broker_new(2, NULL);
@@ -979,19 +972,14 @@ START_TEST(news_are_heard_once_by_each_other_loop)
 	struct credentials shown = { .kind = CREDENTIALS_PLAIN, .text = "secret" };
 	const struct credentials *heard;
 	struct side one, other, late;
-	struct err down;
 
-	err_set(&down, ERR_SERVER_CONNECT, "down");
 	open_side(&one, broker, "app", "alice");
 	open_side(&other, broker, "app", "alice");
 	ck_assert(!share_has_news(&other.pool));
-	share_put_outcome(&one.pool, &down);
 	share_put_shown(&one.pool, &shown);
 	turn(&other);
 	ck_assert_uint_eq(other.pool_woken, 1);
 	ck_assert(share_has_news(&other.pool));
-	ck_assert(hears_failure(&other));
-	ck_assert(!hears_failure(&other)); /* nothing new */
 	ck_assert(share_get_shown(&other.pool, &heard));
 	ck_assert(credentials_equal(heard, &shown));
 	credentials_release(&heard);

@@ -1119,7 +1119,7 @@ START_TEST(a_refused_login_is_one_attempt_for_all_loops)
 	ck_assert_uint_eq(accept_silently(&hall), 1);
 	play(&hall);
 	ck_assert(is_in(&hall, 2, &later));
-	ck_assert(!common_pool(&hall, 0)->is_failing);
+	ck_assert(!hosts_are_failing(common_pool(&hall, 0)->site.hosts, NULL));
 	for (int i = 0; i < LOOPS; i++)
 		peer_close(&clients[i]);
 	peer_close(&later);

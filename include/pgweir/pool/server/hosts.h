@@ -91,7 +91,6 @@ struct reach_target {
 struct reach {
 	pthread_mutex_t lock; /* also guards what is known in `struct hosts` */
 	struct hash_key secret;
-	atomic_uint failing_count; /* targets that have failed; to be read without the lock */
 	struct reach_target *targets;
 };
 
@@ -141,6 +140,8 @@ struct hosts {
 	struct roster_want want;
 	unsigned int next; /* where the search starts; without turns: the host to stay with */
 	enum load_balance_hosts how;
+	struct err refusal;        /* the last failed login of hosts that can be reached */
+	atomic_uint failure_count; /* failed logins; to be read without the lock */
 };
 
 /* When a host is chosen, and what is allowed. */
@@ -196,8 +197,8 @@ void hosts_enter(struct hosts *hosts, struct hosts_place *place, unsigned int ho
 void hosts_leave(struct hosts *hosts, struct hosts_place *place);
 
 /*
- * Notes how a connection attempt ended. err: for HOST_UNREACHABLE. true: it can be reached again,
- * so other pools may try it now.
+ * Notes how a connection attempt ended. err: for HOST_REFUSED and HOST_UNREACHABLE. true: it had
+ * failed, and it can be reached again or accepts logins again, so others may try it now.
  */
 bool hosts_note(struct hosts *hosts, const struct roster_at *at, enum host_outcome outcome,
                 const struct hosts_when *when, const struct err *err);
@@ -208,7 +209,10 @@ bool hosts_note(struct hosts *hosts, const struct roster_at *at, enum host_outco
  */
 usec_t hosts_due(struct hosts *hosts, const struct roster_at *but);
 
-/* Whether one of them cannot be reached, of any host. If so, *err (or NULL) has the reason. */
-bool hosts_are_unreachable(struct hosts *hosts, struct err *err);
+/*
+ * Whether none is up, and logins have failed. If so, *err (or NULL) has the reason: that one cannot
+ * be reached, or else the last refusal.
+ */
+bool hosts_are_failing(struct hosts *hosts, struct err *err);
 
 #endif

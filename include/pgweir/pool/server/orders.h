@@ -48,7 +48,7 @@ enum order_where {
 	/*
 	 * in the write of what the borrower sends now, with which its transaction ends or fails:
 	 * the messages are added to `out`. The borrower sends nothing more. Its on_ready() comes
-	 * when its own message is answered, and then server_is_asked() is true, unless the
+	 * when its own message is answered, and then the order is running, unless the
 	 * transaction has failed and not ended: then the order has no answer.
 	 */
 	SENT_BEHIND,

@@ -93,7 +93,6 @@ struct roster_row {
 	/* what the former primary had written, as far as was seen, and this one lacked when it was
 	 * first seen as primary */
 	uint64_t lost_bytes;
-	usec_t error_at;
 	char error[ROSTER_ERROR_SIZE]; /* the last error; "" = none */
 };
 

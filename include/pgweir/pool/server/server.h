@@ -125,7 +125,7 @@ struct server_ending {
 
 #define SQLSTATE_SIZE 6
 
-/* The calls that are owed: server_calls.c. */
+/* The calls that are owed: server_frames.c. */
 struct server_calls {
 	usec_t ended_at;              /* when the last one was answered */
 	uint64_t received;            /* bytes read from the server */
@@ -418,12 +418,6 @@ static inline bool server_is_between_transactions(const struct server *server)
 /* Nothing but socket and known state: another process could go on, in a transaction too. */
 bool server_has_nothing_pending(const struct server *server);
 
-/* Notes whether only a part of the borrower's last frame was sent. */
-static inline void server_set_mid_request(struct server *server, bool is_mid_request)
-{
-	server->wire.is_mid_request = is_mid_request;
-}
-
 /*
  * Notes the Execute of a borrower's BEGIN that was answered before it was sent. When it is done,
  * the server is in a transaction, which no ReadyForQuery reports. false: no memory.
@@ -459,12 +453,6 @@ const char *server_value(const struct server *server, const struct params *param
 
 /* To be closed when it is returned; the first reason counts. CLOSE_NONE: no more. */
 void server_need_close(struct server *server, enum close_reason reason);
-
-/* Whether the borrower will be told session state: on_answer(). */
-static inline bool server_is_asked(const struct server *server)
-{
-	return server->orders.running == ORDER_ASK;
-}
 
 /*
  * The answer to a question about parameters: the server's map becomes exact. What the borrower's

@@ -128,7 +128,7 @@ struct server_ops {
 	void (*on_state)(struct server *server, enum server_state from);
 	/* It is closed, and so is its socket: PostgreSQL does not count it any more. */
 	void (*on_released)(struct server *server);
-	void (*on_close_needed)(struct server *server);
+	void (*on_close_needed)(struct server *server); /* or is no more; NULL: not needed */
 	/* What its host is, reported or answered. Not called if the target is any. */
 	void (*on_report)(struct server *server, const struct host_report *report);
 	/* The login and connect_query are done: the server is ready, and still in LOGIN. */
