@@ -95,9 +95,6 @@ struct argument {
 	char end;             /* the sign after it; 0: the argument cannot be read */
 };
 
-/* Whether a token is this name, in upper or lower case, with or without quotes. */
-bool sql_name_is(const struct token *token, const char *name);
-
 /*
  * Finds an argument by its number, from 1, or by its name, from after the parenthesis of a call. If
  * it is not there, *argument is the last that was read.

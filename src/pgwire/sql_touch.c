@@ -197,7 +197,8 @@ static void read_argument(struct scanner *scanner, struct argument *argument)
 	}
 }
 
-bool sql_name_is(const struct token *token, const char *name)
+/* Whether a token is this name, in upper or lower case, with or without quotes. */
+static bool name_is(const struct token *token, const char *name)
 {
 	struct bytes text = sql_name_text(token);
 
@@ -210,7 +211,7 @@ bool sql_find_argument(struct scanner scanner, unsigned int number, const char *
 {
 	for (unsigned int i = 1;; i++) {
 		read_argument(&scanner, argument);
-		if (argument->is_named ? sql_name_is(&argument->name, name) : i == number)
+		if (argument->is_named ? name_is(&argument->name, name) : i == number)
 			return true;
 		if (argument->end != ',')
 			return false;
@@ -447,7 +448,7 @@ static bool has_seed(struct scanner scanner)
 {
 	struct token first = sql_token(&scanner), second = sql_token(&scanner);
 
-	return sql_name_is(&first, "seed") || (!sql_is_end(&first) && sql_name_is(&second, "seed"));
+	return name_is(&first, "seed") || (!sql_is_end(&first) && name_is(&second, "seed"));
 }
 
 /*
@@ -759,7 +760,7 @@ static unsigned int touch_anywhere(struct bytes text, bool is_code)
 		text = bytes_skip(text, token.text.count);
 		if (token.text.count) {
 			bits |= judge_anywhere(&token, begins && !is_code, text);
-			has_seed_word |= sql_name_is(&token, "seed");
+			has_seed_word |= name_is(&token, "seed");
 			begins = false;
 		}
 		if (text.count) {

@@ -7,12 +7,10 @@
  * several "i" count as one. A name that is not ASCII itself, or has quotes, may be spelled in
  * other ways: it counts in each text that is not ASCII, or has quotes in quotes.
  */
-#include "pgweir/pgwire/sql_touchers.h"
+#include "pgweir/pgwire/sql_touch.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "pgweir/pgwire/sql_touch.h"
 
 #include "sql_priv.h"
 
