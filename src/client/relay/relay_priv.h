@@ -5,18 +5,8 @@
 #ifndef PGWEIR_CLIENT_RELAY_RELAY_PRIV_H
 #define PGWEIR_CLIENT_RELAY_RELAY_PRIV_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "pgweir/base/bytes.h"
-#include "pgweir/client/client.h"
-#include "pgweir/pgwire/frame.h"
-#include "pgweir/pgwire/sql_block.h"
 #include "pgweir/pgwire/sql_digest.h"
-#include "pgweir/pool/server/question.h"
 
-#include "../batch_priv.h"
-#include "../client_priv.h"
 #include "../session/session_priv.h"
 
 /* ---- relay.c: see struct client_state_ops and struct borrower_ops ---- */
@@ -87,7 +77,7 @@ void slow_end(struct client *client, usec_t duration, bool is_kept);
 /* The batch will not be answered. */
 void slow_forget(struct client *client);
 
-/* ---- said.c: what a message says ---- */
+/* ---- track.c: what a message says ---- */
 
 struct said {
 	char type;

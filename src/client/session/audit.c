@@ -6,7 +6,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "pgweir/base/text.h"
 #include "pgweir/client/calls.h"

@@ -10,15 +10,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 #include "pgweir/pgwire/message.h"
-#include "pgweir/pgwire/sql_block.h"
-#include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/server/statements.h"
-
-#include "../batch_priv.h"
 
 #define ITEMS_MAX 100 /* parameters in one text; more are not followed */
 
