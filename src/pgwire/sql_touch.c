@@ -36,13 +36,10 @@
  * same name in another schema counts too. And what is in their parentheses.
  */
 
-#define FUNCTION(name, bits)                        \
+/* Its bits, and .third if that is not SQL_THIRD_ANY. */
+#define FUNCTION(name, ...)                         \
 	{                                           \
-		SQL_WORD(name), SQL_THIRD_ANY, bits \
-	}
-#define FUNCTION_OF_THIRD(name, third, bits) \
-	{                                    \
-		SQL_WORD(name), third, bits  \
+		SQL_WORD(name), .bits = __VA_ARGS__ \
 	}
 
 /* In the order of their sizes. */
@@ -61,7 +58,7 @@ static const struct sql_function functions[] = {
 	FUNCTION("crosstab4", SQL_TOUCH_HIDDEN),
 	FUNCTION("pg_notify", SQL_TOUCH_NOTIFY),
 	FUNCTION("set_limit", SQL_TOUCH_PARAMS), /* pg_trgm.similarity_threshold */
-	FUNCTION_OF_THIRD("set_config", SQL_THIRD_IS_LOCAL, SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT),
+	FUNCTION("set_config", SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT, .third = SQL_THIRD_IS_LOCAL),
 	FUNCTION("ts_rewrite", SQL_TOUCH_HIDDEN),
 	FUNCTION("xpath_table", SQL_TOUCH_HIDDEN),
 	FUNCTION("table_to_xml", SQL_TOUCH_HIDDEN),
@@ -93,16 +90,16 @@ static const struct sql_function functions[] = {
 	FUNCTION("pg_advisory_xact_lock_shared", SQL_TOUCH_XACT_LOCK),
 	FUNCTION("database_to_xml_and_xmlschema", SQL_TOUCH_HIDDEN),
 	FUNCTION("pg_try_advisory_xact_lock_shared", SQL_TOUCH_XACT_LOCK),
-	FUNCTION_OF_THIRD("pg_copy_logical_replication_slot", SQL_THIRD_TEMPORARY,
-	                  SQL_TOUCH_EXTENSION),
-	FUNCTION_OF_THIRD("pg_copy_physical_replication_slot", SQL_THIRD_TEMPORARY,
-	                  SQL_TOUCH_EXTENSION),
-	FUNCTION_OF_THIRD("pg_create_logical_replication_slot", SQL_THIRD_TEMPORARY,
-	                  SQL_TOUCH_EXTENSION),
+	FUNCTION("pg_copy_logical_replication_slot", SQL_TOUCH_EXTENSION,
+	         .third = SQL_THIRD_TEMPORARY),
+	FUNCTION("pg_copy_physical_replication_slot", SQL_TOUCH_EXTENSION,
+	         .third = SQL_THIRD_TEMPORARY),
+	FUNCTION("pg_create_logical_replication_slot", SQL_TOUCH_EXTENSION,
+	         .third = SQL_THIRD_TEMPORARY),
 	FUNCTION("pg_replication_origin_session_reset", SQL_TOUCH_RELEASE),
 	FUNCTION("pg_replication_origin_session_setup", SQL_TOUCH_EXTENSION),
-	FUNCTION_OF_THIRD("pg_create_physical_replication_slot", SQL_THIRD_TEMPORARY,
-	                  SQL_TOUCH_EXTENSION),
+	FUNCTION("pg_create_physical_replication_slot", SQL_TOUCH_EXTENSION,
+	         .third = SQL_THIRD_TEMPORARY),
 };
 
 #define FUNCTION_COUNT (sizeof(functions) / sizeof(functions[0]))

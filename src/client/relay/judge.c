@@ -50,17 +50,14 @@ static enum judgement skip(struct client *client, const struct frame *frame, str
                            struct batch *batch)
 {
 	struct buf out = { 0 };
-	bool is_sent = true;
 
 	if (frame->type == 'S') {
 		client->is_skipping = false;
 		batch->rest = in.at + frame->length;
 		/* The error has also failed a transaction whose BEGIN is late. */
 		message_ready(&out, client->late ? 'E' : 'I');
-		is_sent = client_send(client, buf_bytes(&out));
-		buf_free(&out);
 	}
-	return is_sent ? JUDGE_DROP : JUDGE_END;
+	return client_send_all(client, &out) ? JUDGE_DROP : JUDGE_END;
 }
 
 /* NULL: a client may not send such a message. */

@@ -206,7 +206,6 @@ bool listening_release(struct client *client)
 {
 	struct client_listening *listening = client->listening;
 	struct buf out = { 0 };
-	bool is_sent;
 
 	if (!listening || listening->ready == READY_FORWARDED)
 		return true;
@@ -214,9 +213,7 @@ bool listening_release(struct client *client)
 	if (!deliver_all(client))
 		return false;
 	message_ready(&out, 'I');
-	is_sent = client_send(client, buf_bytes(&out));
-	buf_free(&out);
-	return is_sent;
+	return client_send_all(client, &out);
 }
 
 /* If the client is between two transactions, and has read what it was sent. */

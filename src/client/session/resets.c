@@ -8,7 +8,6 @@
  */
 #include "session_priv.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "pgweir/pgwire/message.h"
@@ -399,7 +398,5 @@ void resets_settle(struct client *client, const struct params *before)
 			tell(client, &told, name, now, &out);
 	}
 	params_release(table_of(client), &told);
-	if (out.count)
-		client_send(client, buf_bytes(&out));
-	buf_free(&out);
+	client_send_all(client, &out);
 }

@@ -24,7 +24,6 @@
 #include "../batch_priv.h"
 #include "../client_priv.h"
 
-#include "pgweir/base/record.h"
 #include "pgweir/client/session.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql_block.h"

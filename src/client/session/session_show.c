@@ -250,28 +250,29 @@ static void add_item(struct buf *out, size_t begin, const char *between, const c
 	buf_add_text(out, item);
 }
 
-void session_list_pins(const struct client *client, struct buf *out)
-{
-	size_t begin = out->count;
-
-	for (size_t i = 0; client->session && i < FEATURES; i++) {
-		if (client->session->pins & session_features[i].pin)
-			add_item(out, begin, ", ", session_features[i].why);
-	}
-}
-
-void session_list_held(const struct client *client, struct buf *out)
+static void list_kinds(const struct client *client, const char *between, bool has_names,
+                       struct buf *out)
 {
 	const struct session *session = client->session;
 	size_t begin = out->count;
 
 	for (size_t i = 0; session && i < FEATURES; i++) {
 		const struct feature *feature = &session_features[i];
-		const char *text = find_kind(session, feature);
+		const char *text = has_names ? find_kind(session, feature) : NULL;
 
 		if (session->pins & feature->pin)
-			add_item(out, begin, "; ", text ? text + 1 : feature->why);
+			add_item(out, begin, between, text ? text + 1 : feature->why);
 	}
+}
+
+void session_list_pins(const struct client *client, struct buf *out)
+{
+	list_kinds(client, ", ", false, out);
+}
+
+void session_list_held(const struct client *client, struct buf *out)
+{
+	list_kinds(client, "; ", true, out);
 }
 
 void session_tell_pins(const struct client *client, struct buf *out)
