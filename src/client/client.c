@@ -148,8 +148,12 @@ bool client_send(struct client *client, struct bytes bytes)
 
 bool client_send_all(struct client *client, struct buf *out)
 {
-	bool is_sent = !out->count || client_send(client, buf_bytes(out));
+	bool is_sent;
 
+	if (buf_ok(out))
+		is_sent = !out->count || client_send(client, buf_bytes(out));
+	else
+		is_sent = client_close(client, CLOSE_MEMORY);
 	buf_free(out);
 	return is_sent;
 }
@@ -286,9 +290,8 @@ bool client_close(struct client *client, enum close_reason reason)
 {
 	if (client->state == CLIENT_CLOSED)
 		return false;
-	if (reason != CLOSE_NONE && client->state != CLIENT_LINGERING) {
+	if (reason != CLOSE_NONE && client->state != CLIENT_LINGERING)
 		note_end(client, reason, close_reason_row(reason)->words, NULL, NULL);
-	}
 	retire(client);
 	return false;
 }

@@ -102,8 +102,6 @@ static const struct sql_function functions[] = {
 	         .third = SQL_THIRD_TEMPORARY),
 };
 
-#define FUNCTION_COUNT (sizeof(functions) / sizeof(functions[0]))
-
 /* Puts an `i` in place of each run of bytes outside of ASCII. */
 static struct bytes to_ascii(struct bytes name, char out[static SQL_FUNCTION_MAX])
 {
@@ -131,7 +129,7 @@ const struct sql_function *sql_function(struct bytes name)
 		name = to_ascii(name, ascii);
 	if (name.count > SQL_FUNCTION_MAX)
 		return NULL;
-	return sql_word_find(functions, FUNCTION_COUNT, sizeof(functions[0]), name);
+	return SQL_WORD_FIND(functions, name);
 }
 
 const struct sql_function *sql_function_of(const struct token *token)
@@ -335,8 +333,6 @@ static const unsigned int inside[WORD_COUNT] = {
 	[WORD_UPDATE] = SQL_TOUCH_WRITE,    [WORD_WRITE] = SQL_TOUCH_WRITE,
 };
 
-#define KEYWORD_COUNT (sizeof(keywords) / sizeof(keywords[0]))
-
 static const struct keyword pg_temp = KEYWORD_INSIDE("pg_temp", WORD_PG_TEMP);
 
 struct pass {
@@ -354,15 +350,12 @@ struct pass {
 
 static const struct keyword *find_keyword(struct bytes text)
 {
-	const struct keyword *keyword =
-	    sql_word_find(keywords, KEYWORD_COUNT, sizeof(keywords[0]), text);
+	const struct keyword *keyword = SQL_WORD_FIND(keywords, text);
 
-	if (keyword)
-		return keyword;
 	/* pg_temp_3 is the same schema under its own name. */
-	if (text.count >= pg_temp.text.size && sql_word_begins(text, &pg_temp.text))
-		return &pg_temp;
-	return NULL;
+	if (!keyword && text.count >= pg_temp.text.size && sql_word_begins(text, &pg_temp.text))
+		keyword = &pg_temp;
+	return keyword;
 }
 
 /* ---- which parameter ---- */

@@ -14,7 +14,6 @@
 
 #include "sql_priv.h"
 
-#define NAME_MAX_SIZE 63 /* bytes of a name in PostgreSQL */
 #define SLOTS_MIN 16
 
 /* The next letter of a name as it is compared; 0: its end. */
@@ -36,12 +35,12 @@ static char next_letter(struct bytes *name, char before)
 
 static struct bytes cut(struct bytes name)
 {
-	return bytes_of(name.at, name.count < NAME_MAX_SIZE ? name.count : NAME_MAX_SIZE);
+	return bytes_of(name.at, name.count < SQL_NAME_MAX ? name.count : SQL_NAME_MAX);
 }
 
 static uint32_t hash_of(const struct sql_touchers *set, struct bytes name)
 {
-	char letters[NAME_MAX_SIZE], c = 0;
+	char letters[SQL_NAME_MAX], c = 0;
 	size_t count = 0;
 
 	for (name = cut(name); (c = next_letter(&name, c));)

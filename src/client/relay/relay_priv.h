@@ -142,8 +142,7 @@ struct late_begin {
 	usec_t answered_at;
 	bool has_failed;                /* the statement after it was refused here */
 	uint16_t size;                  /* of `texts` */
-	char texts[REPLAY_OPENING_MAX]; /* each with its zero; a longer BEGIN is sent without delay
-	                                 */
+	char texts[REPLAY_OPENING_MAX]; /* each with its zero; a longer BEGIN is not late */
 };
 
 /*
@@ -276,8 +275,7 @@ void causal_ask_behind(struct client *client, struct batch *batch);
 /* The answer. Returns whether the client may go on with its server. */
 bool causal_facts(struct client *client, const struct facts *facts);
 
-/* ---- track.c: each request that executes a statement is a call of an entry in clients->calls ----
- */
+/* ---- track.c: each request that executes a statement is a call in clients->calls ---- */
 
 /*
  * Whether [statements] has no objection to a Query, Parse or Execute. If the client has a server,

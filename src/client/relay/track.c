@@ -86,8 +86,7 @@ static uint64_t pool_key_of(const struct client *client)
 	return hash_bytes(secret(client), names, out.count);
 }
 
-/* Its parameters may have changed, so its application_name, or the configuration. false: no memory.
- */
+/* Its application_name may have changed, or the configuration. false: no memory. */
 __attribute__((noinline)) static bool prepare(struct client *client)
 {
 	struct applications *applications = &client->clients->applications;
@@ -201,8 +200,7 @@ static struct calls_statement *statement_of_ours(struct client *client, const ch
 	return statement_for(client, digest, bytes_text(text));
 }
 
-/* A frame, as what it prepares or executes: an EXECUTE of SQL is its statement, if that is known.
- */
+/* A frame, as what it prepares or executes: an EXECUTE is its statement, if that is known. */
 static struct said read_what(const struct client *client, const struct frame *frame,
                              struct bytes in)
 {

@@ -26,8 +26,7 @@
 #define DISCARD_ALL ((unsigned int)(SQL_TOUCH_PARAMS | SQL_TOUCH_FORGET))
 
 struct audit_client {
-	/* of the pool, and of the application; the second is NULL if both are the row of the others
-	 */
+	/* of the pool, and of the application; NULL: both are the row of the others */
 	struct audit_row *rows[2];
 	struct calls_names names; /* what its prepared statements touch */
 	unsigned int used;        /* features, as bits of their places in the table */

@@ -113,6 +113,7 @@ struct session {
 	struct session_set *set; /* a lone SET of this transaction; or NULL */
 	struct sql_names names;  /* placeholders that may be set; parameters: of the next Bind */
 	struct buf libraries;    /* that may have been loaded: name\0name\0 */
+	unsigned int library_count;
 	struct session_resets *resets; /* parameters set back: resets.c; or NULL */
 };
 
@@ -259,8 +260,7 @@ static inline const char *session_encoding(const struct client *client)
 	                : params_find(client->borrower.server->session.baseline, "client_encoding");
 }
 
-/* Whether a text may have several statements, of which the first may end a block that has failed.
- */
+/* Whether a text may have several statements: the first may end a block that has failed. */
 static inline bool session_may_be_several(struct bytes text)
 {
 	return text.count && memchr(text.at, ';', text.count - 1);

@@ -70,6 +70,7 @@ static void forget_transaction(struct session *session)
 	session->pinning = 0;
 	sql_names_free(&session->names);
 	buf_free(&session->libraries);
+	session->library_count = 0;
 	free(session->set);
 	resets_free(session->client);
 	session->set = NULL;
@@ -162,16 +163,14 @@ bool sequences_use(struct client *client, unsigned int touches, struct bytes tex
 
 	if (touches & SQL_TOUCH_FORGET)
 		pool_forget_sequences(borrower);
-	/* The text of a Parse is one statement. This one has no value to show, and allows no
-	 * pipeline. */
+	/* A Parse of a DISCARD alone: it has no value to show, and allows no pipeline. */
 	if (!batch->is_query && (touches & SQL_TOUCH_FORGET) &&
 	    sql_takes(&(struct scanner){ .rest = text }, "discard"))
 		return true;
 	if (touches & SQL_TOUCH_SEQUENCE)
 		note_question(client, touches);
 	is_used = pool_sequences(borrower) != CATALOG_SEQUENCES_NONE;
-	/* In a block that has failed nothing can be discarded. Behind its end nothing is answered.
-	 */
+	/* In a failed block nothing can be discarded. Behind its end nothing is answered. */
 	if (is_used && pool_has_foreign_values(borrower->server) &&
 	    (server_is_in_failed_block(borrower->server)
 	         ? (touches & SQL_TOUCH_SEQUENCE) && session_may_be_several(text)
@@ -383,16 +382,6 @@ static void ask_server(struct client *client, unsigned int parts)
 			 .kind = ORDER_ASK, .is_apart = is_apart, .parts = parts, .names = names });
 }
 
-static unsigned int count_names(struct bytes names)
-{
-	unsigned int count = 0;
-	const char *name;
-
-	while (bytes_take_text(&names, &name))
-		count++;
-	return count;
-}
-
 /*
  * What was loaded becomes part of the server's parameters. The texts have the names, and the server
  * says only how many LOADs have succeeded: if that is another number, the server stays.
@@ -411,7 +400,8 @@ static void take_libraries(struct client *client)
 	if (!session)
 		return; /* HELD_LOADS closes the server */
 	names = buf_bytes(&session->libraries);
-	is_known = buf_ok(&session->libraries) && count_names(names) == server->session.load_count;
+	is_known =
+	    buf_ok(&session->libraries) && session->library_count == server->session.load_count;
 	while (is_known && bytes_take_text(&names, &name))
 		is_known = server_add_library(server, name);
 	if (is_known || server->session.load_count == 0) /* or all have failed */
@@ -419,6 +409,7 @@ static void take_libraries(struct client *client)
 	else
 		session->pinning |= SESSION_PIN_LIBRARY;
 	buf_free(&session->libraries);
+	session->library_count = 0;
 }
 
 static void on_pause_over(struct timer *timer);

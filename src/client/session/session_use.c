@@ -353,8 +353,10 @@ static void note_library(void *context, const struct sql_item *item)
 	session->libraries.limit = NAMES_SIZE_MAX;
 	if (item->kind == SQL_ITEM_UNSURE)
 		session->libraries.is_broken = true;
-	if (item->kind == SQL_ITEM_LIBRARY)
-		buf_add_cstr(&session->libraries, item->name);
+	if (item->kind != SQL_ITEM_LIBRARY)
+		return;
+	session->library_count++;
+	buf_add_cstr(&session->libraries, item->name);
 }
 
 /* ---- what is done before it runs ---- */
@@ -372,8 +374,7 @@ static bool follow_resets(struct client *client, unsigned int *touches, struct b
 	return resets_use(client, text, batch->is_query, true, err);
 }
 
-/* In a failed transaction, in PostgreSQL's words; but of several statements the first may end it.
- */
+/* In a failed transaction, with PostgreSQL's error; but the first of several may end it. */
 static bool fails_anyway(const struct client *client, struct bytes text)
 {
 	return server_is_in_failed_block(client->borrower.server) && !session_may_be_several(text);
@@ -559,8 +560,7 @@ enum judgement place_before(struct client *client, unsigned int touches, struct 
 {
 	if (sequences_must_wait(client, touches))
 		return batch_wait(batch, LEDGER_WAIT_READY);
-	/* Only one that is alone can have a vacancy: what is ahead of it might take time instead.
-	 */
+	/* Only one that is alone can have a vacancy: what is ahead of it may take time. */
 	if ((touches & SQL_TOUCH_DATABASE) &&
 	    !ledger_ends_wait(&client->borrower.server->wire.ledger, LEDGER_WAIT_EMPTY))
 		return batch_wait(batch, LEDGER_WAIT_EMPTY);

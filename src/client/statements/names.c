@@ -706,17 +706,6 @@ enum judgement exposed_before(struct client *client, const struct frame *frame, 
 	return exposing.is_failed ? JUDGE_MEMORY : JUDGE_SEND;
 }
 
-static bool is_among(struct bytes names, const char *name)
-{
-	const char *each;
-
-	while (bytes_take_text(&names, &each)) {
-		if (strcmp(each, name) == 0)
-			return true;
-	}
-	return false;
-}
-
 void exposed_settle(struct client *client, const struct facts *facts)
 {
 	uint32_t i = exposed_any(client) ? client->names->count : 0;
@@ -726,7 +715,7 @@ void exposed_settle(struct client *client, const struct facts *facts)
 	while (i-- > 0) {
 		struct client_statement *entry = client->names->at[i];
 
-		if (entry->is_exposed && !is_among(buf_bytes(&facts->exposed), entry->name))
+		if (entry->is_exposed && !bytes_list_has(buf_bytes(&facts->exposed), entry->name))
 			lose(client->names, entry);
 	}
 }

@@ -517,14 +517,6 @@ enum judgement statements_judge(struct client *client, const struct frame *frame
 	return judge_names(client, frame, in, batch, head);
 }
 
-/* ---- events of the client ---- */
-
-void statements_free(struct client *client)
-{
-	names_free(client); /* the ledger has reverted what was open */
-	unnamed_free(client);
-}
-
 struct statement *statements_find(const struct client *client, const char *name)
 {
 	const struct client_statement *entry = names_find(client, name);

@@ -101,9 +101,6 @@ static inline void statements_leave_server(struct client *client)
 		statements_leave(client);
 }
 
-/* The ledger must have settled the open changes. */
-void statements_free(struct client *client);
-
 /* Write them at the end of the client's record for another process. false: not sent. */
 bool statements_write(const struct client *client, struct buf *record, struct channel *channel);
 /* client NULL: only checks them. */
