@@ -156,14 +156,6 @@ static struct audit_row *find_row(struct client *client, const char *application
 	return row;
 }
 
-static void count_session(struct audit *audit, struct audit_row *row)
-{
-	if (row->sessions++ == 0)
-		TAILQ_REMOVE(&audit->unused, row, unused);
-	if (row->sessions > row->sessions_peak)
-		row->sessions_peak = row->sessions;
-}
-
 /* ---- clients ---- */
 
 static void drop_sessions(struct audit *audit, struct audit_client *own)
@@ -192,10 +184,13 @@ static struct audit_client *attach(struct client *client)
 			free(own);
 			return NULL;
 		}
-		if (row != own->rows[0]) {
-			own->rows[i] = row;
-			count_session(audit, row);
-		}
+		if (row == own->rows[0])
+			continue;
+		own->rows[i] = row;
+		if (row->sessions++ == 0)
+			TAILQ_REMOVE(&audit->unused, row, unused);
+		if (row->sessions > row->sessions_peak)
+			row->sessions_peak = row->sessions;
 	}
 	client->audit = own;
 	return own;
