@@ -2,7 +2,7 @@
 /*
  * Generates the console's part of the manual page.
  */
-#include "pgweir/client/features.h"
+#include "pgweir/client/session.h"
 #include "pgweir/config/settings.h"
 
 #include "admin_priv.h"

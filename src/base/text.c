@@ -149,6 +149,17 @@ bool bytes_contain(struct bytes bytes, const char *text)
 	return false;
 }
 
+bool bytes_list_has(struct bytes texts, const char *text)
+{
+	const char *each;
+
+	while (bytes_take_text(&texts, &each)) {
+		if (strcmp(each, text) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* ---- strbuf ---- */
 
 struct strbuf strbuf_begin(char *out, size_t size)

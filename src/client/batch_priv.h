@@ -36,7 +36,7 @@ struct batch {
 	struct client_statement *bound;
 	const char *bound_portal;
 	const char *replay; /* start of a batch that may be sent again. statements_judge.c */
-	bool is_query;      /* the message that is judged is a Query or FunctionCall: sequences.c */
+	bool is_query;      /* the message that is judged is a Query or FunctionCall */
 	bool is_again;      /* it is being sent again */
 	bool is_answered;   /* the client has got a reply to it that we made */
 	bool is_borrowed;   /* it may have bytes of the text that the client has kept: unnamed.c */

@@ -146,6 +146,18 @@ bool client_send(struct client *client, struct bytes bytes)
 	return client_close(client, CLOSE_CLIENT_EOF);
 }
 
+bool client_send_all(struct client *client, struct buf *out)
+{
+	bool is_sent;
+
+	if (buf_ok(out))
+		is_sent = !out->count || client_send(client, buf_bytes(out));
+	else
+		is_sent = client_close(client, CLOSE_MEMORY);
+	buf_free(out);
+	return is_sent;
+}
+
 /* ---- closing ---- */
 
 const char *client_plain(const char *name, char out[CLIENT_PLAIN_SIZE])
@@ -278,9 +290,8 @@ bool client_close(struct client *client, enum close_reason reason)
 {
 	if (client->state == CLIENT_CLOSED)
 		return false;
-	if (reason != CLOSE_NONE && client->state != CLIENT_LINGERING) {
+	if (reason != CLOSE_NONE && client->state != CLIENT_LINGERING)
 		note_end(client, reason, close_reason_row(reason)->words, NULL, NULL);
-	}
 	retire(client);
 	return false;
 }
@@ -383,11 +394,7 @@ bool client_fatal(struct client *client, const struct err *err)
 	say_fatal(client, &told, detail);
 	note_end(client, told.reason, told.text, told.sqlstate, detail);
 	client_note_said(client, &told, "FATAL");
-	message_error(&out, &(struct report){ .severity = "FATAL",
-	                                      .sqlstate = told.sqlstate,
-	                                      .text = told.text,
-	                                      .detail = detail,
-	                                      .hint = told.hint });
+	message_err(&out, "FATAL", &told);
 	is_sent = buf_ok(&out) && stream_send(&client->stream, buf_bytes(&out));
 	buf_free(&out);
 	if (is_sent)

@@ -86,6 +86,9 @@ bool client_close_err(struct client *client, const struct err *err);
 /* Sends bytes. false: the client was closed. */
 bool client_send(struct client *client, struct bytes bytes);
 
+/* The same with what a buffer has, which is freed. If that is broken, the client is closed. */
+bool client_send_all(struct client *client, struct buf *out);
+
 /* Counts an error that is sent to the client. */
 void client_note_said(const struct client *client, const struct err *err, const char *severity);
 

@@ -208,7 +208,8 @@ const struct client *client_of_borrower(const struct borrower *borrower)
 
 static void free_work(struct client *client)
 {
-	statements_free(client);
+	names_free(client); /* the ledger has reverted what was open */
+	unnamed_free(client);
 	session_free(client);
 	audit_leave(client);
 	listening_free(client);

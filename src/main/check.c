@@ -739,25 +739,13 @@ static void on_database(void *arg, const char *const *values, size_t count)
 	buf_free(&line);
 }
 
-static bool is_running(const struct check *check, const char *name)
-{
-	struct bytes rest = buf_bytes(&check->running);
-	const char *text;
-
-	while (bytes_take_text(&rest, &text)) {
-		if (strcmp(text, name) == 0)
-			return true;
-	}
-	return false;
-}
-
 static bool compare_databases(struct check *check, struct ask *ask, struct err *err)
 {
 	const struct config_database *at = NULL;
 	bool ok = ask_query(ask, "SHOW DATABASES", on_database, check, err);
 
 	while (ok && (at = config_database_next(check->parts.config, at))) {
-		if (is_running(check, at->name))
+		if (bytes_list_has(buf_bytes(&check->running), at->name))
 			continue;
 		printf("database \"%s\": new\n", at->name);
 		check->change_count++;

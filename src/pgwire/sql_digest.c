@@ -254,8 +254,7 @@ static enum meaning meaning_of(const struct token *token)
 	const struct meant *word = NULL;
 
 	if (token->kind == TOKEN_WORD && token->text.count <= strlen("default"))
-		word = sql_word_find(words, sizeof(words) / sizeof(words[0]), sizeof(words[0]),
-		                     token->text);
+		word = SQL_WORD_FIND(words, token->text);
 	return word ? word->meaning : MEANS_WORD;
 }
 

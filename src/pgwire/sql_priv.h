@@ -11,8 +11,7 @@
 
 #define SQL_CHAIN_MAX 255
 
-/* A name with all its parts, as PostgreSQL reads it: without quotes, in lower case if it had none.
- */
+/* A name with all its parts, as PostgreSQL reads it: without quotes, else in lower case. */
 struct chain {
 	char name[SQL_CHAIN_MAX + 1]; /* with a zero at its end */
 	size_t count;
@@ -59,6 +58,8 @@ bool sql_word_begins(struct bytes text, const struct sql_word *word);
 
 /* Returns the entry of a table with `count` entries of `width` bytes; NULL: none is this word. */
 const void *sql_word_find(const void *table, size_t count, size_t width, struct bytes text);
+#define SQL_WORD_FIND(table, text) \
+	sql_word_find(table, sizeof(table) / sizeof((table)[0]), sizeof((table)[0]), text)
 
 /* ---- calls of functions that change what PostgreSQL keeps in a session: sql_touch.c ---- */
 
@@ -94,9 +95,6 @@ struct argument {
 	size_t count;         /* of its tokens */
 	char end;             /* the sign after it; 0: the argument cannot be read */
 };
-
-/* Whether a token is this name, in upper or lower case, with or without quotes. */
-bool sql_name_is(const struct token *token, const char *name);
 
 /*
  * Finds an argument by its number, from 1, or by its name, from after the parenthesis of a call. If

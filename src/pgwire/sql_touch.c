@@ -36,13 +36,10 @@
  * same name in another schema counts too. And what is in their parentheses.
  */
 
-#define FUNCTION(name, bits)                        \
+/* Its bits, and .third if that is not SQL_THIRD_ANY. */
+#define FUNCTION(name, ...)                         \
 	{                                           \
-		SQL_WORD(name), SQL_THIRD_ANY, bits \
-	}
-#define FUNCTION_OF_THIRD(name, third, bits) \
-	{                                    \
-		SQL_WORD(name), third, bits  \
+		SQL_WORD(name), .bits = __VA_ARGS__ \
 	}
 
 /* In the order of their sizes. */
@@ -61,7 +58,7 @@ static const struct sql_function functions[] = {
 	FUNCTION("crosstab4", SQL_TOUCH_HIDDEN),
 	FUNCTION("pg_notify", SQL_TOUCH_NOTIFY),
 	FUNCTION("set_limit", SQL_TOUCH_PARAMS), /* pg_trgm.similarity_threshold */
-	FUNCTION_OF_THIRD("set_config", SQL_THIRD_IS_LOCAL, SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT),
+	FUNCTION("set_config", SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT, .third = SQL_THIRD_IS_LOCAL),
 	FUNCTION("ts_rewrite", SQL_TOUCH_HIDDEN),
 	FUNCTION("xpath_table", SQL_TOUCH_HIDDEN),
 	FUNCTION("table_to_xml", SQL_TOUCH_HIDDEN),
@@ -93,19 +90,17 @@ static const struct sql_function functions[] = {
 	FUNCTION("pg_advisory_xact_lock_shared", SQL_TOUCH_XACT_LOCK),
 	FUNCTION("database_to_xml_and_xmlschema", SQL_TOUCH_HIDDEN),
 	FUNCTION("pg_try_advisory_xact_lock_shared", SQL_TOUCH_XACT_LOCK),
-	FUNCTION_OF_THIRD("pg_copy_logical_replication_slot", SQL_THIRD_TEMPORARY,
-	                  SQL_TOUCH_EXTENSION),
-	FUNCTION_OF_THIRD("pg_copy_physical_replication_slot", SQL_THIRD_TEMPORARY,
-	                  SQL_TOUCH_EXTENSION),
-	FUNCTION_OF_THIRD("pg_create_logical_replication_slot", SQL_THIRD_TEMPORARY,
-	                  SQL_TOUCH_EXTENSION),
+	FUNCTION("pg_copy_logical_replication_slot", SQL_TOUCH_EXTENSION,
+	         .third = SQL_THIRD_TEMPORARY),
+	FUNCTION("pg_copy_physical_replication_slot", SQL_TOUCH_EXTENSION,
+	         .third = SQL_THIRD_TEMPORARY),
+	FUNCTION("pg_create_logical_replication_slot", SQL_TOUCH_EXTENSION,
+	         .third = SQL_THIRD_TEMPORARY),
 	FUNCTION("pg_replication_origin_session_reset", SQL_TOUCH_RELEASE),
 	FUNCTION("pg_replication_origin_session_setup", SQL_TOUCH_EXTENSION),
-	FUNCTION_OF_THIRD("pg_create_physical_replication_slot", SQL_THIRD_TEMPORARY,
-	                  SQL_TOUCH_EXTENSION),
+	FUNCTION("pg_create_physical_replication_slot", SQL_TOUCH_EXTENSION,
+	         .third = SQL_THIRD_TEMPORARY),
 };
-
-#define FUNCTION_COUNT (sizeof(functions) / sizeof(functions[0]))
 
 /* Puts an `i` in place of each run of bytes outside of ASCII. */
 static struct bytes to_ascii(struct bytes name, char out[static SQL_FUNCTION_MAX])
@@ -134,7 +129,7 @@ const struct sql_function *sql_function(struct bytes name)
 		name = to_ascii(name, ascii);
 	if (name.count > SQL_FUNCTION_MAX)
 		return NULL;
-	return sql_word_find(functions, FUNCTION_COUNT, sizeof(functions[0]), name);
+	return SQL_WORD_FIND(functions, name);
 }
 
 const struct sql_function *sql_function_of(const struct token *token)
@@ -197,7 +192,8 @@ static void read_argument(struct scanner *scanner, struct argument *argument)
 	}
 }
 
-bool sql_name_is(const struct token *token, const char *name)
+/* Whether a token is this name, in upper or lower case, with or without quotes. */
+static bool name_is(const struct token *token, const char *name)
 {
 	struct bytes text = sql_name_text(token);
 
@@ -210,7 +206,7 @@ bool sql_find_argument(struct scanner scanner, unsigned int number, const char *
 {
 	for (unsigned int i = 1;; i++) {
 		read_argument(&scanner, argument);
-		if (argument->is_named ? sql_name_is(&argument->name, name) : i == number)
+		if (argument->is_named ? name_is(&argument->name, name) : i == number)
 			return true;
 		if (argument->end != ',')
 			return false;
@@ -337,8 +333,6 @@ static const unsigned int inside[WORD_COUNT] = {
 	[WORD_UPDATE] = SQL_TOUCH_WRITE,    [WORD_WRITE] = SQL_TOUCH_WRITE,
 };
 
-#define KEYWORD_COUNT (sizeof(keywords) / sizeof(keywords[0]))
-
 static const struct keyword pg_temp = KEYWORD_INSIDE("pg_temp", WORD_PG_TEMP);
 
 struct pass {
@@ -356,15 +350,12 @@ struct pass {
 
 static const struct keyword *find_keyword(struct bytes text)
 {
-	const struct keyword *keyword =
-	    sql_word_find(keywords, KEYWORD_COUNT, sizeof(keywords[0]), text);
+	const struct keyword *keyword = SQL_WORD_FIND(keywords, text);
 
-	if (keyword)
-		return keyword;
 	/* pg_temp_3 is the same schema under its own name. */
-	if (text.count >= pg_temp.text.size && sql_word_begins(text, &pg_temp.text))
-		return &pg_temp;
-	return NULL;
+	if (!keyword && text.count >= pg_temp.text.size && sql_word_begins(text, &pg_temp.text))
+		keyword = &pg_temp;
+	return keyword;
 }
 
 /* ---- which parameter ---- */
@@ -447,7 +438,7 @@ static bool has_seed(struct scanner scanner)
 {
 	struct token first = sql_token(&scanner), second = sql_token(&scanner);
 
-	return sql_name_is(&first, "seed") || (!sql_is_end(&first) && sql_name_is(&second, "seed"));
+	return name_is(&first, "seed") || (!sql_is_end(&first) && name_is(&second, "seed"));
 }
 
 /*
@@ -759,7 +750,7 @@ static unsigned int touch_anywhere(struct bytes text, bool is_code)
 		text = bytes_skip(text, token.text.count);
 		if (token.text.count) {
 			bits |= judge_anywhere(&token, begins && !is_code, text);
-			has_seed_word |= sql_name_is(&token, "seed");
+			has_seed_word |= name_is(&token, "seed");
 			begins = false;
 		}
 		if (text.count) {

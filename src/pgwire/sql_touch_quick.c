@@ -314,8 +314,7 @@ static inline bool is_quiet_text(struct quick *quick, struct bytes text, bool *h
 static inline bool is_quiet_beginning(struct quick *quick, struct bytes text)
 {
 	if (text.at[0] == ';' || (!is_a(text.at[0], LETTER) && !sql_skip_space(&text)))
-		return false; /* its first byte is no sign for is_quiet_text(), or it is a comment
-		               */
+		return false; /* is_quiet_text() does not see its first byte; or a comment */
 	return is_quiet_statement(quick, text);
 }
 

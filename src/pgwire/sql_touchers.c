@@ -7,16 +7,13 @@
  * several "i" count as one. A name that is not ASCII itself, or has quotes, may be spelled in
  * other ways: it counts in each text that is not ASCII, or has quotes in quotes.
  */
-#include "pgweir/pgwire/sql_touchers.h"
+#include "pgweir/pgwire/sql_touch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "pgweir/pgwire/sql_touch.h"
-
 #include "sql_priv.h"
 
-#define NAME_MAX_SIZE 63 /* bytes of a name in PostgreSQL */
 #define SLOTS_MIN 16
 
 /* The next letter of a name as it is compared; 0: its end. */
@@ -38,12 +35,12 @@ static char next_letter(struct bytes *name, char before)
 
 static struct bytes cut(struct bytes name)
 {
-	return bytes_of(name.at, name.count < NAME_MAX_SIZE ? name.count : NAME_MAX_SIZE);
+	return bytes_of(name.at, name.count < SQL_NAME_MAX ? name.count : SQL_NAME_MAX);
 }
 
 static uint32_t hash_of(const struct sql_touchers *set, struct bytes name)
 {
-	char letters[NAME_MAX_SIZE], c = 0;
+	char letters[SQL_NAME_MAX], c = 0;
 	size_t count = 0;
 
 	for (name = cut(name); (c = next_letter(&name, c));)

@@ -109,4 +109,7 @@ bool bytes_equal_secret(struct bytes a, struct bytes b);
 /* Whether the text, which is not empty, is in there, in upper or lower case, also within words. */
 bool bytes_contain(struct bytes bytes, const char *text);
 
+/* Whether it is one of these texts, each with a zero after it. */
+bool bytes_list_has(struct bytes texts, const char *text);
+
 #endif

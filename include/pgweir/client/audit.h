@@ -24,7 +24,7 @@
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/hash.h"
 #include "pgweir/base/table.h"
-#include "pgweir/client/features.h"
+#include "pgweir/client/session.h"
 
 struct client;
 struct facts;

@@ -202,7 +202,7 @@ struct client {
 	/* an error of ours was sent: messages up to its Sync are ignored */
 	bool is_skipping : 1;
 	bool is_position_due : 1; /* its server will be asked for its position in the WAL */
-	/* it has used currval() or lastval(): client/session/sequences.c */
+	/* it has used currval() or lastval(): client/session/session_state.c */
 	bool asks_sequences : 1;
 	uint8_t replication : 4; /* enum replication; not NONE: has a dedicated server */
 	/* how often its batch was sent to another server: client/relay/resend.c */

@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 
 #include "pgweir/base/clock.h"
-#include "pgweir/pgwire/sql_touchers.h"
+#include "pgweir/pgwire/sql_touch.h"
 
 #define CATALOG_NAMES_MAX 1000
 #define CATALOG_SIZE_MAX ((size_t)64 * 1024) /* bytes of all names */

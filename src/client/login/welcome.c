@@ -60,11 +60,8 @@ void welcome_negotiate(struct client *client)
 	if (agreed == PROTOCOL_3_0 + minor && unknown->count == 0)
 		return;
 	message_negotiate(&out, agreed, buf_bytes(unknown));
-	if (buf_ok(unknown) && buf_ok(&out))
-		client_send(client, buf_bytes(&out));
-	else
-		client_close(client, CLOSE_MEMORY);
-	buf_free(&out);
+	out.is_broken |= unknown->is_broken;
+	client_send_all(client, &out);
 }
 
 #define BEHIND_GREETING 64 /* bytes that usually follow it: BackendKeyData, ReadyForQuery */

@@ -30,12 +30,9 @@
 #include <stdlib.h>
 
 #include "pgweir/base/clock.h"
-#include "pgweir/base/container_of.h"
-#include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql_single.h"
 
 #include "relay_priv.h"
-#include "../session/session_priv.h"
 
 /*
  * ---- course ----

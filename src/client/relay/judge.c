@@ -9,13 +9,10 @@
  */
 #include "relay_priv.h"
 
-#include <string.h>
-
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/sql_traceparent.h"
 #include "pgweir/pool/vacancy.h"
 
-#include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 
 /* The messages that a client may send, and what the server owes for each. */
@@ -53,17 +50,14 @@ static enum judgement skip(struct client *client, const struct frame *frame, str
                            struct batch *batch)
 {
 	struct buf out = { 0 };
-	bool is_sent = true;
 
 	if (frame->type == 'S') {
 		client->is_skipping = false;
 		batch->rest = in.at + frame->length;
 		/* The error has also failed a transaction whose BEGIN is late. */
 		message_ready(&out, client->late ? 'E' : 'I');
-		is_sent = client_send(client, buf_bytes(&out));
-		buf_free(&out);
 	}
-	return is_sent ? JUDGE_DROP : JUDGE_END;
+	return client_send_all(client, &out) ? JUDGE_DROP : JUDGE_END;
 }
 
 /* NULL: a client may not send such a message. */
@@ -431,13 +425,6 @@ static enum judgement judge_content(struct client *client, const struct request 
 	return judgement;
 }
 
-/* Whether [statements] may have something to say of such a frame. */
-static inline bool has_limits(const struct client *client, unsigned int features, char type)
-{
-	return (features & CLIENT_IS_TRACKED) && client->clients->shared->limits.table &&
-	       (type == 'Q' || type == 'P' || type == 'E');
-}
-
 /* Not inlined: most clients have no such limits. */
 __attribute__((noinline)) static enum judgement judge_limits(struct client *client,
                                                              const struct frame *frame,
@@ -457,7 +444,8 @@ static inline enum judgement judge(struct client *client, const struct frame *fr
 {
 	const struct request *request = request_of(frame->type);
 	unsigned int features = client_features(client);
-	bool is_limited = has_limits(client, features, frame->type);
+	bool is_limited = (features & CLIENT_IS_TRACKED) && client->clients->shared->limits.table &&
+	                  (frame->type == 'Q' || frame->type == 'P' || frame->type == 'E');
 	enum judgement judgement = JUDGE_SEND;
 	uint64_t digest = 0;
 	struct server *server;

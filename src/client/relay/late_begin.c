@@ -18,10 +18,7 @@
  */
 #include "relay_priv.h"
 
-#include "../session/session_priv.h"
-
 #include "pgweir/config/entries.h"
-#include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/sql_token.h"
 

@@ -158,7 +158,6 @@ __attribute__((noinline)) static bool tell_spelling(struct client *client)
 	const struct params *old = client->params;
 	const char *at = NULL, *name, *value, *now;
 	struct buf out = { 0 };
-	bool is_sent = true;
 
 	while (params_next(old, &at, &name, &value)) {
 		now = server_value(server, server->session.params, name);
@@ -167,10 +166,7 @@ __attribute__((noinline)) static bool tell_spelling(struct client *client)
 	}
 	client->params = params_hold(server->session.params);
 	params_release(client->clients->pools->shared.params, &old);
-	if (out.count)
-		is_sent = client_send(client, buf_bytes(&out));
-	buf_free(&out);
-	return is_sent;
+	return client_send_all(client, &out);
 }
 
 static inline bool respell_params(struct client *client)
@@ -368,8 +364,7 @@ enum judgement relay_fail(struct client *client, const struct frame *frame, stru
 	else
 		client->is_skipping = true;
 	relay_end_batch(client, client->late ? 'E' : 'I');
-	is_sent = client_send(client, buf_bytes(&out));
-	buf_free(&out);
+	is_sent = client_send_all(client, &out);
 	if (is_sent && client->late)
 		late_begin_fail(client);
 	else if (is_sent && client->state == CLIENT_IDLE)

@@ -5,18 +5,8 @@
 #ifndef PGWEIR_CLIENT_RELAY_RELAY_PRIV_H
 #define PGWEIR_CLIENT_RELAY_RELAY_PRIV_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "pgweir/base/bytes.h"
-#include "pgweir/client/client.h"
-#include "pgweir/pgwire/frame.h"
-#include "pgweir/pgwire/sql_block.h"
 #include "pgweir/pgwire/sql_digest.h"
-#include "pgweir/pool/server/question.h"
 
-#include "../batch_priv.h"
-#include "../client_priv.h"
 #include "../session/session_priv.h"
 
 /* ---- relay.c: see struct client_state_ops and struct borrower_ops ---- */
@@ -87,7 +77,7 @@ void slow_end(struct client *client, usec_t duration, bool is_kept);
 /* The batch will not be answered. */
 void slow_forget(struct client *client);
 
-/* ---- said.c: what a message says ---- */
+/* ---- track.c: what a message says ---- */
 
 struct said {
 	char type;
@@ -152,8 +142,7 @@ struct late_begin {
 	usec_t answered_at;
 	bool has_failed;                /* the statement after it was refused here */
 	uint16_t size;                  /* of `texts` */
-	char texts[REPLAY_OPENING_MAX]; /* each with its zero; a longer BEGIN is sent without delay
-	                                 */
+	char texts[REPLAY_OPENING_MAX]; /* each with its zero; a longer BEGIN is not late */
 };
 
 /*
@@ -286,8 +275,7 @@ void causal_ask_behind(struct client *client, struct batch *batch);
 /* The answer. Returns whether the client may go on with its server. */
 bool causal_facts(struct client *client, const struct facts *facts);
 
-/* ---- track.c: each request that executes a statement is a call of an entry in clients->calls ----
- */
+/* ---- track.c: each request that executes a statement is a call in clients->calls ---- */
 
 /*
  * Whether [statements] has no objection to a Query, Parse or Execute. If the client has a server,

@@ -33,9 +33,7 @@
 #include "relay_priv.h"
 
 #include <ctype.h>
-#include <string.h>
 
-#include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 
 #define RESENT_MAX 10 /* times; a refusal (25006) is not repeated */

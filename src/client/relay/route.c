@@ -16,15 +16,9 @@
  */
 #include "relay_priv.h"
 
-#include <string.h>
-#include <strings.h>
-
-#include "pgweir/pgwire/sql.h"
 #include "pgweir/pgwire/sql_single.h"
 #include "pgweir/pgwire/sql_token.h"
 #include "pgweir/pgwire/startup.h"
-
-#include "../session/session_priv.h"
 
 /* A longer text is not awaited: it is no read. */
 #define TEXT_MAX ((uint32_t)64 * 1024)

@@ -18,7 +18,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "pgweir/base/text.h"
 
@@ -47,6 +46,32 @@ static const struct hash_key *secret(const struct client *client)
 	return &client->clients->shared->digest_key;
 }
 
+/* ---- what a message says ---- */
+
+void said_is_of(struct said *said, struct statement *prepared)
+{
+	said->prepared = prepared;
+	if (prepared)
+		said->text = statement_query(prepared);
+}
+
+struct said said_read(const struct client *client, const struct frame *frame, struct bytes in)
+{
+	struct said said = { .type = frame->type, .is_whole = in.count >= frame->length };
+	struct object_names names;
+
+	if (fields_sql(frame, in, &said.name, &said.text))
+		return said;
+	said.text = bytes_of(NULL, 0);
+	fields_names(frame->type, frame_received(in, frame), frame->length - FRAME_HEADER_SIZE,
+	             &names);
+	said.name = names.statement;
+	said.portal = names.portal;
+	if (frame->type == 'B' && said.name && *said.name)
+		said_is_of(&said, statements_find(client, said.name));
+	return said;
+}
+
 /* ---- who ---- */
 
 static uint64_t pool_key_of(const struct client *client)
@@ -61,8 +86,7 @@ static uint64_t pool_key_of(const struct client *client)
 	return hash_bytes(secret(client), names, out.count);
 }
 
-/* Its parameters may have changed, so its application_name, or the configuration. false: no memory.
- */
+/* Its application_name may have changed, or the configuration. false: no memory. */
 __attribute__((noinline)) static bool prepare(struct client *client)
 {
 	struct applications *applications = &client->clients->applications;
@@ -176,8 +200,7 @@ static struct calls_statement *statement_of_ours(struct client *client, const ch
 	return statement_for(client, digest, bytes_text(text));
 }
 
-/* A frame, as what it prepares or executes: an EXECUTE of SQL is its statement, if that is known.
- */
+/* A frame, as what it prepares or executes: an EXECUTE is its statement, if that is known. */
 static struct said read_what(const struct client *client, const struct frame *frame,
                              struct bytes in)
 {

@@ -6,7 +6,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "pgweir/base/text.h"
 #include "pgweir/client/calls.h"
@@ -27,8 +26,7 @@
 #define DISCARD_ALL ((unsigned int)(SQL_TOUCH_PARAMS | SQL_TOUCH_FORGET))
 
 struct audit_client {
-	/* of the pool, and of the application; the second is NULL if both are the row of the others
-	 */
+	/* of the pool, and of the application; NULL: both are the row of the others */
 	struct audit_row *rows[2];
 	struct calls_names names; /* what its prepared statements touch */
 	unsigned int used;        /* features, as bits of their places in the table */
@@ -158,14 +156,6 @@ static struct audit_row *find_row(struct client *client, const char *application
 	return row;
 }
 
-static void count_session(struct audit *audit, struct audit_row *row)
-{
-	if (row->sessions++ == 0)
-		TAILQ_REMOVE(&audit->unused, row, unused);
-	if (row->sessions > row->sessions_peak)
-		row->sessions_peak = row->sessions;
-}
-
 /* ---- clients ---- */
 
 static void drop_sessions(struct audit *audit, struct audit_client *own)
@@ -194,10 +184,13 @@ static struct audit_client *attach(struct client *client)
 			free(own);
 			return NULL;
 		}
-		if (row != own->rows[0]) {
-			own->rows[i] = row;
-			count_session(audit, row);
-		}
+		if (row == own->rows[0])
+			continue;
+		own->rows[i] = row;
+		if (row->sessions++ == 0)
+			TAILQ_REMOVE(&audit->unused, row, unused);
+		if (row->sessions > row->sessions_peak)
+			row->sessions_peak = row->sessions;
 	}
 	client->audit = own;
 	return own;

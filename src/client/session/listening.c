@@ -36,15 +36,10 @@
 #include "session_priv.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/message.h"
-#include "pgweir/pgwire/sql_block.h"
-#include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/handover.h"
-#include "pgweir/pool/server/question.h"
 
 #include "../client_records_priv.h"
 
@@ -211,7 +206,6 @@ bool listening_release(struct client *client)
 {
 	struct client_listening *listening = client->listening;
 	struct buf out = { 0 };
-	bool is_sent;
 
 	if (!listening || listening->ready == READY_FORWARDED)
 		return true;
@@ -219,9 +213,7 @@ bool listening_release(struct client *client)
 	if (!deliver_all(client))
 		return false;
 	message_ready(&out, 'I');
-	is_sent = client_send(client, buf_bytes(&out));
-	buf_free(&out);
-	return is_sent;
+	return client_send_all(client, &out);
 }
 
 /* If the client is between two transactions, and has read what it was sent. */
@@ -384,14 +376,6 @@ void listening_see_tag(struct borrower *borrower, struct bytes tag)
 		                         !borrower->server->wire.ledger.has_result;
 }
 
-static void leave_channel(struct client_listening *listening, const char *name)
-{
-	if (*name)
-		listening_set(&listening->listener, bytes_text(name), SUBSCRIPTION_LEAVING);
-	else
-		listening_set_all(&listening->listener, SUBSCRIPTION_LEAVING);
-}
-
 static void forget_unlisten(struct unlisten *unlisten)
 {
 	buf_free(&unlisten->names);
@@ -410,8 +394,12 @@ static void settle_unlisten(struct client_listening *listening)
 	                  unlisten->errors == listening->client->borrower.server->lease.error_count;
 	const char *name;
 
-	while (is_certain && bytes_take_text(&names, &name))
-		leave_channel(listening, name);
+	while (is_certain && bytes_take_text(&names, &name)) {
+		if (*name)
+			listening_set(&listening->listener, bytes_text(name), SUBSCRIPTION_LEAVING);
+		else
+			listening_set_all(&listening->listener, SUBSCRIPTION_LEAVING);
+	}
 	forget_unlisten(unlisten);
 }
 

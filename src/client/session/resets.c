@@ -8,17 +8,10 @@
  */
 #include "session_priv.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 #include "pgweir/pgwire/message.h"
-#include "pgweir/pgwire/sql_block.h"
-#include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/server/statements.h"
-
-#include "../batch_priv.h"
 
 #define ITEMS_MAX 100 /* parameters in one text; more are not followed */
 
@@ -408,7 +401,5 @@ void resets_settle(struct client *client, const struct params *before)
 			tell(client, &told, name, now, &out);
 	}
 	params_release(table_of(client), &told);
-	if (out.count)
-		client_send(client, buf_bytes(&out));
-	buf_free(&out);
+	client_send_all(client, &out);
 }

@@ -24,8 +24,7 @@
 #include "../batch_priv.h"
 #include "../client_priv.h"
 
-#include "pgweir/base/record.h"
-#include "pgweir/client/features.h"
+#include "pgweir/client/session.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql_block.h"
 #include "pgweir/pgwire/sql_names.h"
@@ -54,7 +53,7 @@ struct listener;
 #define RESETS_DUE ((uint32_t)1 << 25)
 /* It is not the text that shows what a statement touches, but the catalog, or a sample. */
 #define SESSION_TOUCH_NAMED ((uint32_t)1 << 26)
-/* The server has the client's statements under its names: exposed.c. */
+/* The server has the client's statements under its names: names.c. */
 #define SESSION_TOUCH_EXPOSED ((uint32_t)1 << 27)
 /* The catalog was not read yet: the server is asked for everything, to be on the safe side. */
 #define SESSION_TOUCH_EARLY ((uint32_t)POOL_TOUCH_EARLY)
@@ -81,7 +80,7 @@ enum session_pin {
 	SESSION_PIN_PARAMS = 1 << 4,    /* parameters that are too many or too long to carry */
 	SESSION_PIN_LIBRARY = 1 << 5,   /* libraries of which not all names are known */
 	SESSION_PIN_STATEMENT = 1 << 6, /* SQL's PREPARE made statements that are not followed */
-	/* it may ask for a value of a sequence next: sequences.c. For a moment only, not counted */
+	/* it may ask for a value of a sequence next: for a moment only, not counted */
 	SESSION_PIN_SEQUENCE = 1 << 7,
 	SESSION_PIN_LISTEN = 1 << 8 /* it listens to a channel that no text of the client names */
 };
@@ -114,6 +113,7 @@ struct session {
 	struct session_set *set; /* a lone SET of this transaction; or NULL */
 	struct sql_names names;  /* placeholders that may be set; parameters: of the next Bind */
 	struct buf libraries;    /* that may have been loaded: name\0name\0 */
+	unsigned int library_count;
 	struct session_resets *resets; /* parameters set back: resets.c; or NULL */
 };
 
@@ -260,8 +260,7 @@ static inline const char *session_encoding(const struct client *client)
 	                : params_find(client->borrower.server->session.baseline, "client_encoding");
 }
 
-/* Whether a text may have several statements, of which the first may end a block that has failed.
- */
+/* Whether a text may have several statements: the first may end a block that has failed. */
 static inline bool session_may_be_several(struct bytes text)
 {
 	return text.count && memchr(text.at, ';', text.count - 1);
@@ -362,13 +361,10 @@ void session_free(struct client *client);
  */
 bool session_mode_note(struct client *client, const struct frame *frame, struct bytes in);
 
-/* ---- features.c: the kinds of session state (client/features.h) ---- */
+/* ---- session_show.c: the kinds of session state (client/session.h) ---- */
 
 /* How many of it the server has; parameters are not counted. */
 unsigned int feature_count(const struct feature *feature, const struct facts *facts);
-
-/* The first one that is touched and has a name. NULL: there is none. */
-const struct feature *features_first(unsigned int touches);
 
 /* Which parts of the question concern what was touched, or one of these pins. */
 unsigned int features_parts(unsigned int touches, unsigned int pins);
@@ -376,42 +372,13 @@ unsigned int features_parts(unsigned int touches, unsigned int pins);
 /* The pins that the server's answer shows; and those before of which it says nothing. */
 unsigned int features_pins(unsigned int before, const struct facts *facts);
 
-/* Refuse it with *err, in the same words as in the log. They return false. */
-bool features_refuse(const struct client *client, const struct feature *feature, struct err *err);
-bool features_refuse_pin(const struct client *client, const struct feature *feature,
-                         struct err *err);
-
 /*
- * ---- on a standby ----
- *
- * With route_reads: what is refused to a client whose transaction runs on a standby, and words for
- * what PostgreSQL refuses there.
+ * With route_reads: words for what PostgreSQL refuses to a client whose transaction runs on a
+ * standby. explains_refusal() of the borrower.
  */
-
-/*
- * A statement that touches these (enum sql_touch) is about to run. false: it must be refused with
- * *err, as it takes a lock that is not the one that the client means.
- */
-bool standby_allows(const struct client *client, unsigned int touches, struct err *err);
-
-/* explains_refusal() of the borrower. */
 const char *standby_explains(struct borrower *borrower, struct buf *detail);
 
-/*
- * ---- sequences.c ----
- *
- * currval() and lastval() in transaction mode: the client's own value, or an error; never the value
- * of another client.
- *
- * A client that has asked once, and any client behind a statement that a question mostly follows,
- * keeps its server from a transaction that may call nextval() to its next statement, but not longer
- * than SEQUENCES_HOLD_MAX. If others wait for a server: SEQUENCES_HOLD_WANTED, and SEQUENCES_HOLD
- * behind statements that a question rarely follows.
- */
-
-#define SEQUENCES_HOLD ((usec_t)20 * 1000)
-#define SEQUENCES_HOLD_WANTED ((usec_t)200 * 1000)
-#define SEQUENCES_HOLD_MAX USEC_PER_SEC
+/* ---- session_state.c: values of sequences ---- */
 
 #define SEQUENCES_CONCERN \
 	(SQL_TOUCH_SEQUENCE | SQL_TOUCH_WRITE | SQL_TOUCH_HIDDEN | SQL_TOUCH_FORGET)
@@ -425,12 +392,6 @@ bool sequences_use(struct client *client, unsigned int touches, struct bytes tex
 
 /* Such a statement has to wait for the replies that are owed (LEDGER_WAIT_READY). */
 bool sequences_must_wait(const struct client *client, unsigned int touches);
-
-/* The client's transaction has ended: SESSION_PIN_SEQUENCE, or 0 if it need not keep its server. */
-unsigned int sequences_pin(const struct client *client);
-
-/* The client is idle with a server that only sequences_pin() keeps: it does so for a while. */
-void sequences_idle_begin(struct client *client);
 
 /*
  * ---- resets.c ----

@@ -1,14 +1,160 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The session state of a client in words, for the console and the log.
+ * The kinds of session state, and that of a client in words, for the console and the log.
  */
-#include <string.h>
-
-#include "pgweir/client/session.h"
 #include "pgweir/pool/server/params.h"
 
 #include "../client_records_priv.h"
 #include "session_priv.h"
+
+/* ---- the kinds ---- */
+
+const struct feature session_features[FEATURES] = {
+	{ .touch = SQL_TOUCH_CURSOR,
+	  .pin = SESSION_PIN_CURSOR,
+	  .parts = QUESTION_CURSORS,
+	  .letter = 'u',
+	  .why = "held cursor",
+	  .state = "held cursors",
+	  .used = "cursor WITH HOLD",
+	  .fate = "the server stays until the cursor is closed",
+	  .end = "CLOSE, DISCARD ALL",
+	  .error = "a cursor WITH HOLD",
+	  .way_out = "Declare it WITHOUT HOLD, and fetch within the transaction." },
+	{ .touch = SQL_TOUCH_TEMP,
+	  .pin = SESSION_PIN_TEMP,
+	  .parts = QUESTION_TEMP,
+	  .letter = 't',
+	  .why = "temporary object",
+	  .held = "temporary",
+	  .state = "temporary objects",
+	  .used = "temporary object",
+	  .fate = "the server stays until the last one is dropped",
+	  .end = "DROP, DISCARD TEMP, DISCARD ALL",
+	  .error = "a temporary object",
+	  .way_out = "Create the table with ON COMMIT DROP." },
+	{ .touch = SQL_TOUCH_LOCK,
+	  .pin = SESSION_PIN_LOCK,
+	  .parts = QUESTION_LOCKS,
+	  .letter = 'l',
+	  .why = "session lock",
+	  .state = "session locks",
+	  .used = "session advisory lock",
+	  .fate = "the server stays until the last one is released",
+	  .end = "pg_advisory_unlock(), pg_advisory_unlock_all(), DISCARD ALL",
+	  .error = "a session advisory lock",
+	  .way_out = "Use pg_advisory_xact_lock()." },
+	{ .touch = SQL_TOUCH_EXTENSION,
+	  .pin = SESSION_PIN_EXTENSION,
+	  .why = "function of an extension",
+	  .state = "what cannot be asked for",
+	  .used = "function that keeps something",
+	  .fate = "the server stays until the client disconnects",
+	  .error = "a function that keeps something in the session",
+	  .way_out = "Use a database with pool_mode = session." },
+	{ .touch = SQL_TOUCH_PARAMS,
+	  .pin = SESSION_PIN_PARAMS,
+	  .parts = QUESTION_PARAMS,
+	  .why = "parameters",
+	  .state = "parameters",
+	  .used = "SET, RESET",
+	  .fate = "carried",
+	  .end = "RESET, DISCARD ALL",
+	  .error = "SET for the session",
+	  .way_out = "Use SET LOCAL, or set the parameter at startup or with ALTER ROLE." },
+	/* A library removes placeholders of its name. */
+	{ .touch = SQL_TOUCH_LIBRARY,
+	  .pin = SESSION_PIN_LIBRARY,
+	  .parts = QUESTION_PARAMS,
+	  .why = "library",
+	  .used = "LOAD",
+	  .fate = "carried",
+	  .error = "LOAD",
+	  .way_out = "Use session_preload_libraries." },
+	{ .touch = SQL_TOUCH_EXECUTE,
+	  .parts = QUESTION_STATEMENTS,
+	  .used = "prepared statement",
+	  .fate = "carried, up to max_prepared_statements on each server",
+	  .end = "DEALLOCATE, DISCARD ALL" },
+	{ .touch = SQL_TOUCH_PREPARE,
+	  .pin = SESSION_PIN_STATEMENT,
+	  .parts = QUESTION_STATEMENTS,
+	  .letter = 's',
+	  .why = "prepared statement",
+	  .error = "PREPARE together with other statements in one text",
+	  .way_out = "Send it alone." },
+	{ .touch = SQL_TOUCH_SEQUENCE,
+	  .pin = SESSION_PIN_SEQUENCE,
+	  .why = "sequence",
+	  .used = "currval(), lastval()",
+	  .fate = "right, or waits, or has no value if another client has used the server",
+	  .end = "DISCARD SEQUENCES, DISCARD ALL",
+	  .error = "currval() or lastval()",
+	  .way_out = "Use INSERT ... RETURNING." },
+	{ .touch = SQL_TOUCH_LISTEN,
+	  .pin = SESSION_PIN_LISTEN,
+	  .parts = QUESTION_CHANNELS,
+	  .why = "channels",
+	  .state = "channels",
+	  .used = "LISTEN",
+	  .fate = "carried",
+	  .end = "UNLISTEN, DISCARD ALL",
+	  .error = "LISTEN",
+	  .way_out = "Use a database with pool_mode = session." },
+	{ .touch = SQL_TOUCH_UNLISTEN, .parts = QUESTION_CHANNELS },
+	{ .touch = SQL_TOUCH_NOTIFY, .state = "notifications" },
+	{ .touch = SQL_TOUCH_HIDDEN,
+	  .state = "anything",
+	  .used = "DO, CALL",
+	  .fate = "the server is asked what it did" },
+	/* It may be temporary, by a search_path of its own. */
+	{ .touch = SQL_TOUCH_CREATE, .parts = QUESTION_TEMP },
+	{ .touch = SQL_TOUCH_SCOPE, .state = "meaning of statements" },
+};
+
+unsigned int feature_count(const struct feature *feature, const struct facts *facts)
+{
+	switch (feature->parts) {
+	case QUESTION_CURSORS:
+		return facts->cursor_count;
+	case QUESTION_TEMP:
+		return facts->temp_count;
+	case QUESTION_LOCKS:
+		return facts->lock_count;
+	case QUESTION_STATEMENTS:
+		return facts->statement_count;
+	case QUESTION_CHANNELS:
+		return facts->channels.count > 0;
+	default:
+		return 0;
+	}
+}
+
+unsigned int features_parts(unsigned int touches, unsigned int pins)
+{
+	unsigned int parts = 0;
+
+	for (size_t i = 0; i < FEATURES; i++) {
+		if ((session_features[i].touch & touches) || (session_features[i].pin & pins))
+			parts |= session_features[i].parts;
+	}
+	return parts;
+}
+
+unsigned int features_pins(unsigned int before, const struct facts *facts)
+{
+	unsigned int pins = 0;
+
+	for (size_t i = 0; i < FEATURES; i++) {
+		const struct feature *feature = &session_features[i];
+
+		if (feature->parts && !(feature->parts & facts->parts))
+			pins |= before & feature->pin;
+		else if (feature->letter && feature_count(feature, facts))
+			pins |= feature->pin;
+	}
+	return pins;
+}
 
 /*
  * ---- names of what keeps a server ----
@@ -104,28 +250,29 @@ static void add_item(struct buf *out, size_t begin, const char *between, const c
 	buf_add_text(out, item);
 }
 
-void session_list_pins(const struct client *client, struct buf *out)
-{
-	size_t begin = out->count;
-
-	for (size_t i = 0; client->session && i < FEATURES; i++) {
-		if (client->session->pins & session_features[i].pin)
-			add_item(out, begin, ", ", session_features[i].why);
-	}
-}
-
-void session_list_held(const struct client *client, struct buf *out)
+static void list_kinds(const struct client *client, const char *between, bool has_names,
+                       struct buf *out)
 {
 	const struct session *session = client->session;
 	size_t begin = out->count;
 
 	for (size_t i = 0; session && i < FEATURES; i++) {
 		const struct feature *feature = &session_features[i];
-		const char *text = find_kind(session, feature);
+		const char *text = has_names ? find_kind(session, feature) : NULL;
 
 		if (session->pins & feature->pin)
-			add_item(out, begin, "; ", text ? text + 1 : feature->why);
+			add_item(out, begin, between, text ? text + 1 : feature->why);
 	}
+}
+
+void session_list_pins(const struct client *client, struct buf *out)
+{
+	list_kinds(client, ", ", false, out);
+}
+
+void session_list_held(const struct client *client, struct buf *out)
+{
+	list_kinds(client, "; ", true, out);
 }
 
 void session_tell_pins(const struct client *client, struct buf *out)
@@ -185,71 +332,4 @@ void session_list_channels(const struct client *client, struct buf *out)
 
 	while (listener && (channel = listening_next(listener, &at)))
 		add_item(out, begin, ", ", channel);
-}
-
-/*
- * ---- on a standby ----
- *
- * Clients with a server on a standby, because their transaction was a read.
- *
- * Hard here: where a transaction runs is decided before its first statement (relay/route.c). What
- * comes later, and is for the primary, cannot go there. An advisory lock would be another one than
- * on the primary, which nobody would notice, so it is refused. All else PostgreSQL refuses itself.
- */
-
-#define LOCKS (SQL_TOUCH_LOCK | SQL_TOUCH_XACT_LOCK)
-
-/* Whether the client did not choose this for its session as a whole. */
-static bool is_routed(const struct client *client)
-{
-	return client->borrower.pool->purpose == POOL_FOR_READS &&
-	       client_rules(client)->mode != POOL_MODE_SESSION;
-}
-
-/* The server stays with its client, and does not become the primary. */
-static const char release_hint[] =
-    "End what keeps the server (DISCARD ALL ends most of it), and begin such a transaction with "
-    "READ WRITE: it runs on the primary.";
-
-static void say_why_it_stays(const struct client *client, struct buf *out)
-{
-	buf_add_text(out, "The client's server is a standby, and stays with the client because of "
-	                  "session state that a read has left there: ");
-	session_tell_pins(client, out);
-	buf_add_text(out, ".");
-}
-
-bool standby_allows(const struct client *client, unsigned int touches, struct err *err)
-{
-	struct buf detail = { 0 };
-
-	if (!(touches & LOCKS) || !is_routed(client))
-		return true;
-	err_set(err, ERR_UNSUPPORTED,
-	        "an advisory lock is not available on a standby (route_reads)");
-	if (session_stays(client)) {
-		say_why_it_stays(client, &detail);
-		err_detail_take(err, &detail);
-		return err_hint(err, release_hint);
-	}
-	err_detail(err, "The client's transaction began as a read and runs on a standby, whose "
-	                "locks are not those of the primary.");
-	return err_hint(err, "Take the lock in the first statement of the transaction, or begin it "
-	                     "with READ WRITE.");
-}
-
-const char *standby_explains(struct borrower *borrower, struct buf *detail)
-{
-	const struct client *client = client_of(borrower);
-
-	if (!is_routed(client))
-		return NULL;
-	if (session_stays(client)) {
-		say_why_it_stays(client, detail);
-		return release_hint;
-	}
-	if (borrower->server->wire.status != 'I')
-		return NULL; /* the client has said READ ONLY */
-	buf_add_text(detail, "It ran on a standby, as a read (route_reads).");
-	return "Send it in a transaction that begins with READ WRITE: it runs on the primary.";
 }

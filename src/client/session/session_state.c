@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The question at the end of a client's transaction, and pins. session_use.c notes what the texts
- * of the transaction touch.
+ * The question at the end of a client's transaction, pins, and values of sequences. session_use.c
+ * notes what the texts of the transaction touch.
  *
  * Hard here: from the moment when session state may exist until it is known that none is left, the
  * server holds it (HELD_STATE): however the client ends, the server is reset before anybody else
  * gets it.
  */
 #include <stdlib.h>
-#include <string.h>
 
-#include "pgweir/base/container_of.h"
-#include "pgweir/client/session.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/sql.h"
+#include "pgweir/pgwire/sql_digest.h"
+#include "pgweir/pgwire/sql_token.h"
 
 #include "../client_records_priv.h"
 #include "session_priv.h"
@@ -71,9 +70,173 @@ static void forget_transaction(struct session *session)
 	session->pinning = 0;
 	sql_names_free(&session->names);
 	buf_free(&session->libraries);
+	session->library_count = 0;
 	free(session->set);
 	resets_free(session->client);
 	session->set = NULL;
+}
+
+/*
+ * ---- values of sequences ----
+ *
+ * currval() and lastval() in transaction mode: the client's own value, or an error; never the value
+ * of another client. The pool knows whose values a server may have: pool_sequences.c.
+ *
+ *   a statement that may call nextval(), or asks,
+ *     where no foreign values can be       --> PostgreSQL answers
+ *     where there may be such              --> DISCARD SEQUENCES ahead, then the same
+ *
+ * So within a transaction all values are those of the transaction, or older ones of this client; it
+ * does not matter what precedes the question. If its own values are on a server that somebody else
+ * has, a client waits for that, as long as it is between two transactions.
+ *
+ * A client that has asked once, and any client behind a statement that a question mostly follows,
+ * keeps its server from a transaction that may call nextval() to its next statement, but not longer
+ * than HOLD_MAX. If others wait for a server: HOLD_WANTED, and HOLD behind statements that a
+ * question rarely follows.
+ */
+
+#define HOLD ((usec_t)20 * 1000)
+#define HOLD_WANTED ((usec_t)200 * 1000)
+#define HOLD_MAX USEC_PER_SEC
+
+static bool may_ask(const struct client *client, unsigned int touches)
+{
+	return (touches & SQL_TOUCH_SEQUENCE) ||
+	       ((touches & SQL_TOUCH_HIDDEN) &&
+	        pool_sequences(&client->borrower) == CATALOG_SEQUENCES_CALLED);
+}
+
+/*
+ * Ahead of the next message, in its protocol. But a Query of ours would end what messages without a
+ * Sync have begun, and makes PostgreSQL forget the unnamed statement; without a Sync, a CREATE
+ * DATABASE could not follow. One that is not answered yet, within the same batch, is enough. false:
+ * no memory.
+ */
+static bool discard(struct client *client, unsigned int touches, struct batch *batch)
+{
+	static const char text[] = "DISCARD SEQUENCES";
+	struct server *server = client->borrower.server;
+	bool is_open = server->wire.ledger.is_open, is_query;
+
+	if ((is_open && batch->is_query && !may_ask(client, touches)) ||
+	    server->lease.sequences.discard == DISCARD_IN_BATCH)
+		return true; /* then they stay foreign */
+	is_query = !is_open && (batch->is_query || client->clients->ops->spare_unnamed(client));
+	return batch_add_statements(
+	    batch, server, is_query, bytes_of(text, sizeof(text)),
+	    pool_discard_sequences(server, is_query ? DISCARD_SENT : DISCARD_IN_BATCH));
+}
+
+/*
+ * What asks, behind the Sync of a batch in which they are discarded: that may be skipped. Or in a
+ * block that may have failed, where it could not be done.
+ */
+bool sequences_must_wait(const struct client *client, unsigned int touches)
+{
+	const struct server *server = client->borrower.server;
+
+	if (!may_ask(client, touches) || ledger_ends_wait(&server->wire.ledger, LEDGER_WAIT_READY))
+		return false;
+	return server->lease.sequences.discard == DISCARD_IN_BATCH ||
+	       ((touches & SQL_TOUCH_SEQUENCE) && server->wire.status != 'I' &&
+	        pool_has_foreign_values(server));
+}
+
+static void note_question(struct client *client, unsigned int touches)
+{
+	struct pool *pool = client->borrower.pool;
+
+	client->asks_sequences = true;
+	pool_ask_sequences(pool);
+	if ((client->touched | touches) & SQL_TOUCH_WRITE)
+		return;
+	pool_sequences_note(pool, client->wrote, true);
+	client->wrote = 0;
+}
+
+bool sequences_use(struct client *client, unsigned int touches, struct bytes text,
+                   struct batch *batch)
+{
+	struct borrower *borrower = &client->borrower;
+	bool may_change = touches & (SQL_TOUCH_WRITE | SQL_TOUCH_HIDDEN), is_used;
+
+	if (touches & SQL_TOUCH_FORGET)
+		pool_forget_sequences(borrower);
+	/* A Parse of a DISCARD alone: it has no value to show, and allows no pipeline. */
+	if (!batch->is_query && (touches & SQL_TOUCH_FORGET) &&
+	    sql_takes(&(struct scanner){ .rest = text }, "discard"))
+		return true;
+	if (touches & SQL_TOUCH_SEQUENCE)
+		note_question(client, touches);
+	is_used = pool_sequences(borrower) != CATALOG_SEQUENCES_NONE;
+	/* In a failed block nothing can be discarded. Behind its end nothing is answered. */
+	if (is_used && pool_has_foreign_values(borrower->server) &&
+	    (server_is_in_failed_block(borrower->server)
+	         ? (touches & SQL_TOUCH_SEQUENCE) && session_may_be_several(text)
+	         : may_change || (touches & SQL_TOUCH_SEQUENCE)) &&
+	    !discard(client, touches, batch))
+		return false;
+	if (is_used && may_change)
+		pool_own_sequences(borrower);
+	if (touches & SQL_TOUCH_SEQUENCE)
+		server_rely_on_discard(borrower->server);
+	if ((touches & SQL_TOUCH_WRITE) && borrower->pool->asks_sequences)
+		client->wrote = pool_sequences_statement(sql_digest(text));
+	return true;
+}
+
+static int score_of(const struct client *client)
+{
+	return pool_sequences_score(client->borrower.pool, client->wrote);
+}
+
+/* SESSION_PIN_SEQUENCE, or 0 if it need not keep its server. */
+static unsigned int sequences_pin(const struct client *client)
+{
+	bool may_ask = client->asks_sequences || score_of(client) > 0;
+
+	/* A standby gives no values, and the next statement may be a write. */
+	if (client->borrower.pool->purpose == POOL_FOR_READS)
+		return 0;
+	return may_ask && (client->touched & (SQL_TOUCH_WRITE | SQL_TOUCH_SEQUENCE))
+	           ? SESSION_PIN_SEQUENCE
+	           : 0;
+}
+
+static void on_hold_due(struct timer *timer);
+
+static void hold(struct client *client)
+{
+	client_arm(client, HOLD, on_hold_due, client_now(client));
+}
+
+/* The server's last ReadyForQuery was when the client's transaction ended. */
+static void on_hold_due(struct timer *timer)
+{
+	struct client *client = container_of(timer, struct client, timer);
+	const struct pool *pool = client->borrower.pool;
+	usec_t since = client_now(client) - client->borrower.server->used_at;
+	bool is_wanted = pool->queues[BORROWER_WAITING].count || share_is_asked(&pool->share);
+	usec_t limit = HOLD_MAX;
+
+	if (is_wanted)
+		limit = client->wrote && score_of(client) >= 0 ? HOLD_WANTED : HOLD;
+	if (since < limit) {
+		hold(client);
+		return;
+	}
+	if (is_wanted)
+		pool_sequences_note(client->borrower.pool, client->wrote, false);
+	client->session->pins = 0;
+	client->borrower.ops->on_writable(&client->borrower); /* returns the server */
+}
+
+/* It is idle with a server that only sequences_pin() keeps: it does so for a while. */
+static void sequences_idle_begin(struct client *client)
+{
+	if (!timer_is_set(&client->timer))
+		hold(client);
 }
 
 /* ---- pins ---- */
@@ -219,16 +382,6 @@ static void ask_server(struct client *client, unsigned int parts)
 			 .kind = ORDER_ASK, .is_apart = is_apart, .parts = parts, .names = names });
 }
 
-static unsigned int count_names(struct bytes names)
-{
-	unsigned int count = 0;
-	const char *name;
-
-	while (bytes_take_text(&names, &name))
-		count++;
-	return count;
-}
-
 /*
  * What was loaded becomes part of the server's parameters. The texts have the names, and the server
  * says only how many LOADs have succeeded: if that is another number, the server stays.
@@ -247,7 +400,8 @@ static void take_libraries(struct client *client)
 	if (!session)
 		return; /* HELD_LOADS closes the server */
 	names = buf_bytes(&session->libraries);
-	is_known = buf_ok(&session->libraries) && count_names(names) == server->session.load_count;
+	is_known =
+	    buf_ok(&session->libraries) && session->library_count == server->session.load_count;
 	while (is_known && bytes_take_text(&names, &name))
 		is_known = server_add_library(server, name);
 	if (is_known || server->session.load_count == 0) /* or all have failed */
@@ -255,6 +409,7 @@ static void take_libraries(struct client *client)
 	else
 		session->pinning |= SESSION_PIN_LIBRARY;
 	buf_free(&session->libraries);
+	session->library_count = 0;
 }
 
 static void on_pause_over(struct timer *timer);

@@ -7,11 +7,7 @@
  * back if the server need not stay after all.
  */
 #include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
-#include "pgweir/base/container_of.h"
-#include "pgweir/pgwire/sql_block.h"
 #include "pgweir/pgwire/sql_token.h"
 #include "pgweir/pool/server/params.h"
 #include "pgweir/pool/vacancy.h"
@@ -103,6 +99,126 @@ unsigned int session_call_touches(const struct frame *frame, struct bytes in)
 	return keeps ? SQL_TOUCH_HIDDEN | SQL_TOUCH_EXTENSION : SQL_TOUCH_HIDDEN;
 }
 
+/* ---- what is refused ---- */
+
+/* The first one that is touched and has a name. NULL: there is none. */
+static const struct feature *first_feature(unsigned int touches)
+{
+	for (size_t i = 0; i < FEATURES; i++) {
+		if (session_features[i].error && (session_features[i].touch & touches))
+			return &session_features[i];
+	}
+	return NULL;
+}
+
+/* One text for the client and for the log: *err. These return false. */
+static bool refuse(const struct client *client, const struct feature *feature, struct err *err)
+{
+	struct log_facts facts = { .event = "error",
+		                   .sqlstate = err->sqlstate,
+		                   .reason = err->text };
+
+	if (client->clients->config->log_pooler_errors)
+		log_event(&client->log, LOG_LEVEL_WARNING, &facts, "pooler error: %s: %s",
+		          err->text, err->detail);
+	return err_hint(err, feature->way_out);
+}
+
+static bool refuse_feature(const struct client *client, const struct feature *feature,
+                           struct err *err)
+{
+	bool is_statement_mode = client_rules(client)->mode == POOL_MODE_STATEMENT;
+
+	client->borrower.pool->state_refused++;
+	err_set(err, ERR_UNSUPPORTED, "%s is not available here (%s)", feature->error,
+	        is_statement_mode ? "pool_mode = statement" : "session_state = refuse");
+	err_detail(err,
+	           "It concerns the session, and the client's next %s may run on another server.",
+	           is_statement_mode ? "statement" : "transaction");
+	return refuse(client, feature, err);
+}
+
+static bool refuse_pin(const struct client *client, const struct feature *feature, struct err *err)
+{
+	const struct pool *pool = client->borrower.pool;
+
+	err_set(err, ERR_LIMIT, "%s needs a server of its own (max_pinned_servers)",
+	        feature->error);
+	err_detail(err,
+	           "Servers of this pool that stay with clients: %u of %d. SHOW PINNED in the "
+	           "console lists them.",
+	           pool->share.tally->pinned_count, pool->limits.max_pinned);
+	return refuse(client, feature, err);
+}
+
+/*
+ * ---- on a standby ----
+ *
+ * Clients with a server on a standby, because their transaction was a read.
+ *
+ * Hard here: where a transaction runs is decided before its first statement (relay/route.c). What
+ * comes later, and is for the primary, cannot go there. An advisory lock would be another one than
+ * on the primary, which nobody would notice, so it is refused. All else PostgreSQL refuses itself.
+ */
+
+#define LOCKS (SQL_TOUCH_LOCK | SQL_TOUCH_XACT_LOCK)
+
+/* Whether the client did not choose this for its session as a whole. */
+static bool is_routed(const struct client *client)
+{
+	return client->borrower.pool->purpose == POOL_FOR_READS &&
+	       client_rules(client)->mode != POOL_MODE_SESSION;
+}
+
+/* The server stays with its client, and does not become the primary. */
+static const char release_hint[] =
+    "End what keeps the server (DISCARD ALL ends most of it), and begin such a transaction with "
+    "READ WRITE: it runs on the primary.";
+
+static void say_why_it_stays(const struct client *client, struct buf *out)
+{
+	buf_add_text(out, "The client's server is a standby, and stays with the client because of "
+	                  "session state that a read has left there: ");
+	session_tell_pins(client, out);
+	buf_add_text(out, ".");
+}
+
+/* false: refuse with *err, as it takes a lock that is not the one that the client means. */
+static bool standby_allows(const struct client *client, unsigned int touches, struct err *err)
+{
+	struct buf detail = { 0 };
+
+	if (!(touches & LOCKS) || !is_routed(client))
+		return true;
+	err_set(err, ERR_UNSUPPORTED,
+	        "an advisory lock is not available on a standby (route_reads)");
+	if (session_stays(client)) {
+		say_why_it_stays(client, &detail);
+		err_detail_take(err, &detail);
+		return err_hint(err, release_hint);
+	}
+	err_detail(err, "The client's transaction began as a read and runs on a standby, whose "
+	                "locks are not those of the primary.");
+	return err_hint(err, "Take the lock in the first statement of the transaction, or begin it "
+	                     "with READ WRITE.");
+}
+
+const char *standby_explains(struct borrower *borrower, struct buf *detail)
+{
+	const struct client *client = client_of(borrower);
+
+	if (!is_routed(client))
+		return NULL;
+	if (session_stays(client)) {
+		say_why_it_stays(client, detail);
+		return release_hint;
+	}
+	if (borrower->server->wire.status != 'I')
+		return NULL; /* the client has said READ ONLY */
+	buf_add_text(detail, "It ran on a standby, as a read (route_reads).");
+	return "Send it in a transaction that begins with READ WRITE: it runs on the primary.";
+}
+
 /* ---- a statement is used ---- */
 
 /* Whether a text is one RESET or DISCARD. */
@@ -122,7 +238,7 @@ static bool is_harmless(const struct client *client, unsigned int touches, struc
 {
 	char name[SQL_SET_NAME_MAX + 1];
 
-	if (features_first(touches & ~(unsigned int)SQL_TOUCH_PARAMS))
+	if (first_feature(touches & ~(unsigned int)SQL_TOUCH_PARAMS))
 		return false;
 	return is_reset(text) || (sql_set_name(text, name) &&
 	                          params_find(client->borrower.server->session.baseline, name));
@@ -209,27 +325,15 @@ static unsigned int own_touches(unsigned int touches, struct bytes text)
 	                                     : touches;
 }
 
-/* Which bits are noted of a statement of this client. */
-static unsigned int noted(const struct client *client)
-{
-	unsigned int bits = NOTED;
-
-	if (session_stays(client))
-		bits |= SQL_TOUCH_RELEASE;
-	if (client->borrower.pool->asks_sequences)
-		bits |= SQL_TOUCH_WRITE;
-	return bits;
-}
-
 /* false: refuse with *err. own: what the text itself touches. */
 static bool may_run(const struct client *client, unsigned int own, struct bytes text, bool is_run,
                     struct err *err)
 {
 	bool refuses = client_rules(client)->session_state == SESSION_STATE_REFUSE;
-	const struct feature *feature = features_first(own);
+	const struct feature *feature = first_feature(own);
 
 	if (refuses && feature && !is_harmless(client, own, text))
-		return features_refuse(client, feature, err);
+		return refuse_feature(client, feature, err);
 	return !is_run || standby_allows(client, own, err);
 }
 
@@ -249,8 +353,10 @@ static void note_library(void *context, const struct sql_item *item)
 	session->libraries.limit = NAMES_SIZE_MAX;
 	if (item->kind == SQL_ITEM_UNSURE)
 		session->libraries.is_broken = true;
-	if (item->kind == SQL_ITEM_LIBRARY)
-		buf_add_cstr(&session->libraries, item->name);
+	if (item->kind != SQL_ITEM_LIBRARY)
+		return;
+	session->library_count++;
+	buf_add_cstr(&session->libraries, item->name);
 }
 
 /* ---- what is done before it runs ---- */
@@ -268,8 +374,7 @@ static bool follow_resets(struct client *client, unsigned int *touches, struct b
 	return resets_use(client, text, batch->is_query, true, err);
 }
 
-/* In a failed transaction, in PostgreSQL's words; but of several statements the first may end it.
- */
+/* In a failed transaction, with PostgreSQL's error; but the first of several may end it. */
 static bool fails_anyway(const struct client *client, struct bytes text)
 {
 	return server_is_in_failed_block(client->borrower.server) && !session_may_be_several(text);
@@ -287,8 +392,7 @@ static bool take_place(struct client *client, unsigned int own, struct bytes tex
 	if (place == PLACE_CANCELED)
 		return err_set(err, ERR_QUERY_CANCELED, "canceling statement due to user request");
 	return (place == PLACE_OPEN && pool_take_place(&client->borrower)) || !(own & PINS) ||
-	       fails_anyway(client, text) ||
-	       features_refuse_pin(client, features_first(own & PINS), err);
+	       fails_anyway(client, text) || refuse_pin(client, first_feature(own & PINS), err);
 }
 
 void session_change_scope(struct server *server, unsigned int touches)
@@ -367,7 +471,8 @@ static bool begin(struct client *client, unsigned int *touches, unsigned int own
 
 static void note_touched(struct client *client, unsigned int touches)
 {
-	touches &= noted(client);
+	touches &= NOTED | (session_stays(client) ? SQL_TOUCH_RELEASE : 0u) |
+	           (client->borrower.pool->asks_sequences ? SQL_TOUCH_WRITE : 0u);
 	if (touches && client->session) {
 		free(client->session->set);
 		client->session->set = NULL;
@@ -423,10 +528,10 @@ bool session_awaits_place(const struct client *client, unsigned int touches, str
 void session_refuse_place(const struct client *client, unsigned int touches, struct bytes text,
                           struct err *err)
 {
-	const struct feature *feature = features_first(own_pins(client, touches, text));
+	const struct feature *feature = first_feature(own_pins(client, touches, text));
 
 	if (feature)
-		features_refuse_pin(client, feature, err);
+		refuse_pin(client, feature, err);
 	else /* what its names touch has changed while it waited */
 		err_close(err, CLOSE_QUERY_WAIT_TIMEOUT);
 }
@@ -450,19 +555,14 @@ static bool must_wait(const struct client *client, unsigned int touches, struct 
 	       !(client->session && client->session->place != PLACE_OPEN);
 }
 
-/* Only one that is alone can have a vacancy: what is ahead of it might take time instead. */
-static bool wants_to_be_alone(const struct client *client, unsigned int touches)
-{
-	return (touches & SQL_TOUCH_DATABASE) &&
-	       !ledger_ends_wait(&client->borrower.server->wire.ledger, LEDGER_WAIT_EMPTY);
-}
-
 enum judgement place_before(struct client *client, unsigned int touches, struct bytes text,
                             struct batch *batch)
 {
 	if (sequences_must_wait(client, touches))
 		return batch_wait(batch, LEDGER_WAIT_READY);
-	if (wants_to_be_alone(client, touches))
+	/* Only one that is alone can have a vacancy: what is ahead of it may take time. */
+	if ((touches & SQL_TOUCH_DATABASE) &&
+	    !ledger_ends_wait(&client->borrower.server->wire.ledger, LEDGER_WAIT_EMPTY))
 		return batch_wait(batch, LEDGER_WAIT_EMPTY);
 	if (!must_wait(client, touches, text))
 		return listening_before(client, touches, text, batch);

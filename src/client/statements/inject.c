@@ -46,19 +46,6 @@ static bool evict(struct client *client, struct batch *batch)
 	return is_done;
 }
 
-/*
- * Adds a Parse to the ledger. is_sql: for an EXECUTE, in whose text the position of an error means
- * nothing.
- */
-static bool note_parse(struct server *server, struct ledger_change *change, bool is_sql)
-{
-	static const struct server_renaming unknown = { 0 };
-
-	if (is_sql)
-		change = server_renamed(change, &unknown);
-	return change && server_note_change(server, LEDGER_PARSE, LEDGER_DROPPED, change);
-}
-
 bool inject_make_way(struct client *client, struct batch *batch, struct statement *statement,
                      struct ledger_change **parse)
 {
@@ -73,6 +60,7 @@ bool inject_make_way(struct client *client, struct batch *batch, struct statemen
 bool inject_statement(struct client *client, struct batch *batch, struct statement *statement,
                       struct bytes *name)
 {
+	static const struct server_renaming unknown = { 0 };
 	struct server *server = client->borrower.server;
 	struct ledger_change *change;
 	bool is_sql = !name;
@@ -86,7 +74,9 @@ bool inject_statement(struct client *client, struct batch *batch, struct stateme
 	if (!inject_make_way(client, batch, statement, &change))
 		return false;
 	inject_parse(client, batch, statement);
-	return note_parse(server, change, is_sql);
+	if (is_sql) /* in the text of an EXECUTE the position of an error means nothing */
+		change = server_renamed(change, &unknown);
+	return change && server_note_change(server, LEDGER_PARSE, LEDGER_DROPPED, change);
 }
 
 bool inject_scratch(struct client *client, struct batch *batch, bool is_there)

@@ -367,14 +367,6 @@ static enum judgement execute(const struct lone *lone, struct client_statement *
 	           : JUDGE_MEMORY;
 }
 
-/* What all statements are dropped by was sent. When the server has done it, names_forget() comes.
- */
-static void expect_loss(struct client *client)
-{
-	if (client->names)
-		client->names->is_forgetting = true;
-}
-
 /*
  * Whether only the server knows what the name is. It may also have statements under names of the
  * client that are not followed: then it says whether a name is taken, and what it prepares makes it
@@ -423,8 +415,8 @@ static enum judgement judge(const struct lone *lone)
 		return JUDGE_SEND;
 	}
 	if (sql->kind == SQL_FORGET) {
-		if (is_run(lone))
-			expect_loss(client);
+		if (is_run(lone) && client->names) /* names_forget() comes when it was done */
+			client->names->is_forgetting = true;
 		return JUDGE_SEND;
 	}
 	entry = names_find(client, sql->name);

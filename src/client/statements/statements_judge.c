@@ -5,9 +5,6 @@
  */
 #include "statements_priv.h"
 
-#include <string.h>
-
-#include "../client_priv.h"
 #include "../client_records_priv.h"
 
 /*
@@ -247,7 +244,7 @@ static enum judgement named_parse(struct client *client, const struct frame *fra
 	struct parse_fields parse;
 	struct statement *statement;
 	const struct client_statement *entry;
-	bool is_good;
+	enum judgement result;
 	struct err err;
 
 	if (in.count < frame->length)
@@ -265,23 +262,20 @@ static enum judgement named_parse(struct client *client, const struct frame *fra
 	if (!statement)
 		return JUDGE_MEMORY;
 	if (!server_statements_is_sure(&client->borrower.server->session.statements, statement)) {
-		statement_release(&statement);
-		return batch_wait(batch, LEDGER_WAIT_READY);
+		result = batch_wait(batch, LEDGER_WAIT_READY);
+	} else if (entry) {
+		result = refuse_twice(client, parse.statement, text, batch);
+	} else if ((strlen(parse.statement) > WHOLE_NAMES_MAX && !err_long_name(&err)) ||
+	           !names_have_room(client, parse.statement, statement, &err)) {
+		result = statements_refuse(client, frame->type, &err, batch);
+	} else {
+		result = send_parse(client, parse.statement, statement, batch) ? JUDGE_DROP
+		                                                               : JUDGE_MEMORY;
 	}
-	client->borrower.pool->stats.client_parse_count++;
-	if (entry) {
-		statement_release(&statement);
-		return refuse_twice(client, parse.statement, text, batch);
-	}
-	if ((strlen(parse.statement) > WHOLE_NAMES_MAX && !err_long_name(&err)) ||
-	    !names_have_room(client, parse.statement, statement, &err)) {
-		statement_release(&statement);
-		return statements_refuse(client, frame->type, &err, batch);
-	}
-	is_good = send_parse(client, parse.statement, statement, batch);
+	client->borrower.pool->stats.client_parse_count += result != JUDGE_WAIT;
 	/* the name and the server hold it now */
 	statement_release(&statement);
-	return is_good ? JUDGE_DROP : JUDGE_MEMORY;
+	return result;
 }
 
 /*
@@ -312,12 +306,19 @@ static bool knows_columns(struct client *client, const struct client_statement *
 	                                 names_statement(entry)) == entry->columns;
 }
 
+/* Adds a Describe whose answer has the types and the columns. */
+static enum judgement note_types(struct client *client, struct client_statement *entry,
+                                 enum ledger_fate fate, enum judgement good)
+{
+	return statements_note(client, LEDGER_TYPES, fate,
+	                       names_describe(client, entry, fate == LEDGER_CLIENT), good);
+}
+
 /* Adds a Bind or Describe to the ledger. JUDGE_HEAD: it is noted. */
 static enum judgement note_use(struct client *client, char type, struct client_statement *entry)
 {
 	if (type == 'D' && !(names_statement(entry)->is_typed && knows_columns(client, entry)))
-		return statements_note(client, LEDGER_TYPES, LEDGER_CLIENT,
-		                       names_describe(client, entry, true), JUDGE_HEAD);
+		return note_types(client, entry, LEDGER_CLIENT, JUDGE_HEAD);
 	entry->use_count++; /* cannot overflow: the ledger's length is bounded */
 	return statements_note(client, type == 'B' ? LEDGER_BIND : LEDGER_DESCRIBE, LEDGER_CLIENT,
 	                       &entry->use, JUDGE_HEAD);
@@ -353,8 +354,7 @@ static enum judgement ask_columns(struct client *client, struct client_statement
 		return JUDGE_MEMORY;
 	inject_named(batch, 'D', name);
 	batch->waits_for = LEDGER_WAIT_EMPTY;
-	return statements_note(client, LEDGER_TYPES, LEDGER_DROPPED,
-	                       names_describe(client, entry, false), JUDGE_WAIT);
+	return note_types(client, entry, LEDGER_DROPPED, JUDGE_WAIT);
 }
 
 /*
@@ -375,14 +375,6 @@ static enum judgement check_columns(struct client *client, const struct frame *f
 		return ask_columns(client, entry, batch);
 	err_set(&err, ERR_PLAN_CHANGED, "cached plan must not change result type");
 	return statements_refuse(client, frame->type, &err, batch);
-}
-
-static enum judgement named_describe_portal(struct client *client, struct batch *batch)
-{
-	if (knows_columns(client, batch->bound))
-		return JUDGE_SEND;
-	return statements_note(client, LEDGER_TYPES, LEDGER_CLIENT,
-	                       names_describe(client, batch->bound, true), JUDGE_HEAD);
 }
 
 static enum judgement named_use(struct client *client, const struct frame *frame, struct bytes in,
@@ -472,16 +464,6 @@ static enum judgement judge_use(struct client *client, const struct frame *frame
 	                         : unnamed_use(client, frame->type, names->portal, batch);
 }
 
-/* A Close of a statement. */
-static enum judgement judge_close(struct client *client, const char *name, bool is_whole,
-                                  struct batch *batch)
-{
-	if (!*name)
-		unnamed_drop(client, batch);
-	/* PostgreSQL refuses a Close with bytes after its name */
-	return *name && is_whole ? named_close(client, name, batch) : JUDGE_SEND;
-}
-
 /* Judges a frame that names a statement, or may name one in its text. */
 static enum judgement judge_names(struct client *client, const struct frame *frame, struct bytes in,
                                   struct batch *batch, size_t *head)
@@ -505,13 +487,18 @@ static enum judgement judge_names(struct client *client, const struct frame *fra
 		return sql_has_portal(client) && !*names.portal
 		           ? sql_execute(client, frame, in, batch)
 		           : JUDGE_SEND;
-	if (frame->type == 'C')
-		return names.statement
-		           ? judge_close(client, names.statement, names.count == length, batch)
+	if (frame->type == 'C') {
+		if (names.statement && !*names.statement)
+			unnamed_drop(client, batch);
+		/* PostgreSQL refuses a Close with bytes after its name */
+		return names.statement && *names.statement && names.count == length
+		           ? named_close(client, names.statement, batch)
 		           : JUDGE_SEND;
+	}
 	if (names.target == 'P')
-		return batch->bound && strcmp(names.portal, batch->bound_portal) == 0
-		           ? named_describe_portal(client, batch)
+		return batch->bound && strcmp(names.portal, batch->bound_portal) == 0 &&
+		               !knows_columns(client, batch->bound)
+		           ? note_types(client, batch->bound, LEDGER_CLIENT, JUDGE_HEAD)
 		           : JUDGE_SEND;
 	return judge_use(client, frame, in, &names, batch, head);
 }
@@ -528,14 +515,6 @@ enum judgement statements_judge(struct client *client, const struct frame *frame
 	if (client->borrower.server->wire.ledger.is_skipping)
 		return JUDGE_SEND; /* an error occurred: the server skips the frame */
 	return judge_names(client, frame, in, batch, head);
-}
-
-/* ---- events of the client ---- */
-
-void statements_free(struct client *client)
-{
-	names_free(client); /* the ledger has reverted what was open */
-	unnamed_free(client);
 }
 
 struct statement *statements_find(const struct client *client, const char *name)

@@ -5,19 +5,12 @@
  *   statements_judge.c   named, of the protocol      names.c    a client's names for them
  *   unnamed.c            the unnamed statement       inject.c   what else a server is sent
  *   sql_statements.c     PREPARE, EXECUTE, DEALLOCATE
- *   exposed.c            statements under the client's own names
  */
 #ifndef PGWEIR_CLIENT_STATEMENTS_STATEMENTS_PRIV_H
 #define PGWEIR_CLIENT_STATEMENTS_STATEMENTS_PRIV_H
 
-#include "pgweir/client/client.h"
-#include "pgweir/client/clients.h"
-#include "pgweir/pgwire/fields.h"
-#include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/sql.h"
-#include "pgweir/pool/server/server.h"
 
-#include "../batch_priv.h"
 #include "../session/session_priv.h"
 
 struct channel;
@@ -108,9 +101,6 @@ static inline void statements_leave_server(struct client *client)
 		statements_leave(client);
 }
 
-/* The ledger must have settled the open changes. */
-void statements_free(struct client *client);
-
 /* Write them at the end of the client's record for another process. false: not sent. */
 bool statements_write(const struct client *client, struct buf *record, struct channel *channel);
 /* client NULL: only checks them. */
@@ -136,7 +126,7 @@ struct client_statement {
 	uint32_t is_confirmed : 1; /* the server has accepted the name */
 	/* it is removed if the server agrees, or gets types: messages that use it wait */
 	uint32_t is_changing : 1;
-	/* the client's server has the statement under this name, too: exposed.c */
+	/* the client's server has the statement under this name, too */
 	uint32_t is_exposed : 1;
 	/* it was parsed while the scope was open: then no server has it before the mark */
 	uint32_t is_loose : 1;
@@ -231,20 +221,6 @@ bool names_are_unsure(struct client *client, const struct client_statement *entr
 enum judgement names_enter(struct client *client, struct client_statement *entry, char type,
                            struct batch *batch);
 
-/*
- * The name means the statement in the current scope of the client's server, as for names_enter().
- * is_own: the server must have it under its own name. *can_parse: the server would read the text as
- * the server did that parsed it first: text_scope_merge(). false: no memory.
- */
-bool names_enter_scope(struct client *client, struct client_statement *entry, bool is_own,
-                       bool *can_parse);
-
-/* The statement is or is no more on the client's server under its name. */
-void names_set_exposed(struct names *names, struct client_statement *entry, bool is_exposed);
-
-/* Removes a name. */
-void names_lose(struct names *names, struct client_statement *entry);
-
 /* Removes all names that the server had accepted. */
 void names_forget(struct client *client);
 
@@ -272,7 +248,7 @@ struct client_statement *names_restore(struct client *client, struct bytes name,
  */
 enum wire_result whole_judge(const struct frame *frame, struct bytes in, size_t most);
 
-/* ---- exposed.c: statements under the client's own names ---- */
+/* ---- names.c: statements under the client's own names ---- */
 
 /*
  * A frame with a text that may name statements (SQL_TOUCH_BY_NAME), or any text of a client with

@@ -2,7 +2,6 @@
 /*
  * pgwire/sql_touchers.h.
  */
-#include "pgweir/pgwire/sql_touchers.h"
 
 #include <stdio.h>
 #include <string.h>
