@@ -13,7 +13,6 @@
 
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/sql_traceparent.h"
-#include "pgweir/pool/vacancy.h"
 
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"

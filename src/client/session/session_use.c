@@ -14,7 +14,6 @@
 #include "pgweir/pgwire/sql_block.h"
 #include "pgweir/pgwire/sql_token.h"
 #include "pgweir/pool/server/params.h"
-#include "pgweir/pool/vacancy.h"
 
 #include "../client_records_priv.h"
 #include "session_priv.h"

@@ -194,7 +194,7 @@ struct server_lease {
 	struct server_sequences sequences;
 	unsigned int error_count;  /* of errors that borrowers have got */
 	unsigned int cancel_count; /* cancels for it in progress */
-	struct vacancy *vacancy;   /* its borrower's DROP DATABASE: pool/vacancy.h; mostly NULL */
+	struct vacancy *vacancy;   /* its borrower's DROP DATABASE: pool/vacancy.c; mostly NULL */
 	usec_t lent_at;            /* valid in LENT */
 	usec_t request_at;         /* start of the current query; 0 = none */
 	/* start of the current transaction; valid in LENT while a transaction runs */
