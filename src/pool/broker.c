@@ -607,10 +607,10 @@ static bool is_uncertain(const struct catalog_news *news, const struct definitio
 	       (!news->reading || definition->known_by != news->reading->id);
 }
 
-bool share_judge_definition(struct share *share, struct definition *definition, bool is_anything,
-                            bool is_over)
+bool share_judge_definition(struct share *share, struct definition *definition, bool is_over)
 {
 	struct catalog_news *news = &share->tally->catalog;
+	bool is_anything = definition->state == DEFINITION_ANYTHING;
 	const struct buf *texts = &definition->texts;
 	bool was_counted = definition->is_under_way, was_uncertain, was_relied_on;
 	bool is_known, is_harmless, is_news;

@@ -121,7 +121,7 @@ static struct server_record record_of(const struct server *server)
 		.used_at = server->used_at,
 		.request_at = server->lease.request_at,
 		.xact_at = server->lease.xact_at,
-		.held = server->session.held,
+		.held = server->session.held | (server->lease.definition.state ? HELD_DDL : 0u),
 	};
 
 	note_names(server, &record);
@@ -319,18 +319,21 @@ static bool was_trusted_more(struct server *server, const struct server_source *
 static void take_held(struct server *server, const struct server_source *source,
                       const struct server_record *record)
 {
-	unsigned int held = (unsigned int)record->held & ((1u << HELD_KINDS) - 1);
+	unsigned int held =
+	    (unsigned int)record->held & ((1u << HELD_KINDS) - 1) & ~HELD_DEFINITIONS;
 
 	/* Its libraries are in its map. */
 	server_hold(server, held & ~(unsigned int)HELD_LIBRARY);
 	server_hold(server, (record->has_session ? HELD_SESSION : 0) |
 	                        (record->is_rest_unknown ? HELD_REST : 0));
-	if (held != record->held) /* of a newer release: nobody here knows what ends it */
+	if (held !=
+	    (record->held &
+	     ~(uint64_t)HELD_DEFINITIONS)) /* of a newer release: nobody here knows what ends it */
 		server_hold(server, HELD_LASTING);
 	if (was_trusted_more(server, source))
 		server_hold(server, HELD_UNKNOWN);
-	if (server_holds(server, HELD_DEFINITIONS)) /* without the texts that show it */
-		server_hold(server, HELD_DDL);
+	if (record->held & HELD_DEFINITIONS) /* without the texts that show it */
+		server_defines(server, DEFINITION_ANYTHING);
 	if (!record->is_lent)
 		server_held_after(server, HELD_LENT);
 }

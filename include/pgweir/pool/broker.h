@@ -463,12 +463,11 @@ void share_put_reading(struct share *share, struct catalog_reading *reading);
 struct catalog_reading *share_get_reading(const struct share *share);
 
 /*
- * Judges what a server defines by the last reading; is_anything: no text shows it. It is counted
- * while it may be committed, or matters to nobody; when it is no more, that may be news. false:
- * nobody may rely on that reading when it is committed.
+ * Judges what a server defines by the last reading. It is counted while it may be committed, or
+ * matters to nobody; when it is no more, that may be news. false: nobody may rely on that reading
+ * when it is committed.
  */
-bool share_judge_definition(struct share *share, struct definition *definition, bool is_anything,
-                            bool is_over);
+bool share_judge_definition(struct share *share, struct definition *definition, bool is_over);
 
 /* ---- the welcome of a pool ---- */
 
