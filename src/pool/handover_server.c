@@ -350,21 +350,6 @@ static void close_lent(struct pools_arrival *arrival)
 	server_close(server, &err);
 }
 
-static void take_listening(struct server *server, const struct server_record *record)
-{
-	listening_take(server, record);
-	if (server->state == SERVER_LENT && server->close_reason)
-		listening_replace(server);
-}
-
-static enum pool_purpose purpose_of(const struct server_source *source,
-                                    const struct server_record *record)
-{
-	if (source->parcel && source->parcel->is_for_reads)
-		return POOL_FOR_READS;
-	return record->is_for_lookups ? POOL_FOR_LOOKUPS : POOL_FOR_CLIENTS;
-}
-
 /* The encryption of a server that another process had, if it is next. false: no memory. */
 static bool open_tls(struct server *server, struct record *record, bool *is_same)
 {
@@ -413,12 +398,17 @@ static struct server *make(const struct server_source *source, struct bytes body
 	struct pool *pool = NULL;
 	struct server *server;
 	bool is_same = true, knows_all, is_listening;
+	enum pool_purpose purpose = POOL_FOR_CLIENTS;
 	struct permit permit = { 0 };
 
 	record_read(&record, &server_record_table, values);
+	if (source->parcel && source->parcel->is_for_reads)
+		purpose = POOL_FOR_READS;
+	else if (values->is_for_lookups)
+		purpose = POOL_FOR_LOOKUPS;
 	if (!record.is_bad)
-		pool = handover_arrival_pool(source->pools, values->database, values->role,
-		                             purpose_of(source, values));
+		pool =
+		    handover_arrival_pool(source->pools, values->database, values->role, purpose);
 	if (!pool)
 		return NULL;
 	is_listening = *values->mark_channel;
@@ -450,7 +440,9 @@ static struct server *make(const struct server_source *source, struct bytes body
 		server_need_close(server, CLOSE_TAKEN_OVER);
 	stream_want(&server->wire.stream, WANT_INPUT);
 	if (is_listening)
-		take_listening(server, values);
+		listening_take(server, values);
+	if (is_listening && server->state == SERVER_LENT && server->close_reason)
+		listening_replace(server);
 	pool_wake(pool);
 	return server;
 }

@@ -484,8 +484,6 @@ void pool_forget_welcome(struct pool *pool);
 
 /* ---- values of sequences: pool_sequences.c ---- */
 
-#define DISCARD_SEQUENCES "DISCARD SEQUENCES;"
-
 #define SEQUENCES_KEPT USEC_PER_SEC /* how long others take another server if there is one */
 
 /* The server is lent to another borrower than before; the borrower returns it. */
@@ -532,9 +530,6 @@ void pool_dedicated_grow(struct pool *pool);
 
 /* Launches listening connections that clients wait for, or successors. */
 void pool_grow_listening(struct pool *pool);
-
-/* Launches a server that serves only this borrower. false: it is not launched, or no memory. */
-bool pool_launch_for(struct borrower *borrower, struct permit *permit);
 
 void pool_login_done(struct server *server);
 void pool_login_failed(struct server *server, const struct err *err);

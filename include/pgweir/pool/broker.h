@@ -345,11 +345,6 @@ static inline unsigned int tally_staying(const struct tally *tally)
 	return servers > leaving ? servers - leaving : 0;
 }
 
-/* ---- pins ---- */
-
-/* place_since of the other loops, the longest of them. 0: none. */
-usec_t share_place_since(const struct share *share);
-
 /* ---- wants of pools ---- */
 
 /* The only loop: there is no other that could give it a server. */
@@ -371,8 +366,8 @@ static inline bool share_is_asked(const struct share *share)
 	return share->tally->want_count > share->is_wanting;
 }
 
-/* Since when a share of another loop wants something, the longest of them. 0: none does. */
-usec_t share_asked_since(const struct share *share);
+/* Since when another loop wants something, or a place, the longest of them. 0: none does. */
+usec_t share_waits_since(const struct share *share);
 
 /* Whether there is a want that is newer than the last call. */
 bool share_has_new_want(struct share *share);
