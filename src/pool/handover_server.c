@@ -663,8 +663,6 @@ struct server *server_unpack(struct pools *pools, struct server_parcel **parcelp
  * The records of the listeners are their owner's.
  */
 
-/* ---- the process that hands over ---- */
-
 void listening_look_note(const struct listener *listener, unsigned int look,
                          enum listener_rest rest)
 {
@@ -709,8 +707,6 @@ bool listening_write(const struct listener *listener, struct channel *channel)
 
 	return server->place.going == SERVER_HANDED_OVER || handover_server_write(server, channel);
 }
-
-/* ---- the process that takes over ---- */
 
 bool listening_rejoin(struct listener *listener, struct pool *pool, uint64_t number)
 {

@@ -115,16 +115,6 @@ void pool_fair_configure(struct pool *pool)
 
 /* ---- waiting for a place ---- */
 
-/* It waits no longer for a place, but for a server. */
-static void leave_places(struct borrower *borrower)
-{
-	borrower->wants_place = false;
-	pool_wait_move(borrower, BORROWER_WAITING);
-	if (borrower->has_place)
-		pool_wait_first(borrower, borrower->waiting_since);
-	pool_wake(borrower->pool);
-}
-
 /* The longest waiting one. With PAUSE, one without a server would keep a place that it awaits. */
 static struct borrower *next_for_place(const struct pool *pool)
 {
@@ -148,12 +138,17 @@ void pool_give_places(struct pool *pool)
 		/* with a limit of 0, the statement is refused when it runs */
 		if (most && !borrower->has_place)
 			return;
-		if (borrower->state == BORROWER_WAIT_PLACE) {
-			leave_places(borrower);
+		if (borrower->state == BORROWER_SERVED) {
+			pool_leave_place(borrower);
+			borrower->ops->on_place(borrower);
 			continue;
 		}
-		pool_leave_place(borrower);
-		borrower->ops->on_place(borrower);
+		/* now it waits for a server */
+		borrower->wants_place = false;
+		pool_wait_move(borrower, BORROWER_WAITING);
+		if (borrower->has_place)
+			pool_wait_first(borrower, borrower->waiting_since);
+		pool_wake(pool);
 	}
 }
 
