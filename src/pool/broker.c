@@ -263,21 +263,6 @@ bool share_open(struct share *share, struct broker_member *member, enum tally_ki
 	return true;
 }
 
-/* ---- pins ---- */
-
-usec_t share_place_since(const struct share *share)
-{
-	usec_t first = 0, since;
-
-	LOCKED(&share->member->broker->lock);
-	TAILQ_EACH (other, &share->tally->shares, node) {
-		since = other->place_since;
-		if (other != share && since && (!first || since < first))
-			first = since;
-	}
-	return first;
-}
-
 /* ---- wants ---- */
 
 /* It must not want anything yet. */
@@ -401,15 +386,21 @@ static struct share *first_served(const struct share *share, const struct share_
 	return first;
 }
 
-usec_t share_asked_since(const struct share *share)
+usec_t share_waits_since(const struct share *share)
 {
-	const struct share *first;
+	usec_t first = INT64_MAX;
 
-	if (!share_is_asked(share))
-		return 0;
 	LOCKED(&share->member->broker->lock);
-	first = first_served(share, NULL);
-	return first ? first->wanted_since : 0;
+	TAILQ_EACH (other, &share->tally->shares, node) {
+		usec_t place = other->place_since,
+		       wanted = other->is_wanting ? other->wanted_since : 0;
+
+		if (other != share && place && place < first)
+			first = place;
+		if (other != share && wanted && wanted < first)
+			first = wanted;
+	}
+	return first < INT64_MAX ? first : 0;
 }
 
 struct broker_member *share_promise(struct share *share, const struct share_fair *fair)
@@ -578,10 +569,10 @@ static bool is_uncertain(const struct catalog_news *news, const struct definitio
 	       (!news->reading || definition->known_by != news->reading->id);
 }
 
-bool share_judge_definition(struct share *share, struct definition *definition, bool is_anything,
-                            bool is_over)
+bool share_judge_definition(struct share *share, struct definition *definition, bool is_over)
 {
 	struct catalog_news *news = &share->tally->catalog;
+	bool is_anything = definition->state == DEFINITION_ANYTHING;
 	const struct buf *texts = &definition->texts;
 	bool was_counted = definition->is_under_way, was_uncertain, was_relied_on;
 	bool is_known, is_harmless, is_news;

@@ -49,21 +49,6 @@ static bool write_global(const struct pools *pools, struct channel *channel)
 	return channel_send_table(channel, HANDOVER_GLOBAL, &global_record_table, &record, -1);
 }
 
-static bool write_database(const struct database *database, struct channel *channel)
-{
-	struct database_record record = {
-		.is_paused = database->is_paused,
-		.is_disabled = database->is_disabled,
-		.server_hits = database->cap.hits,
-		.client_hits = database->client_limit_hits,
-		.has_gone = database->gone_count > 0,
-		.stats = database->gone,
-	};
-
-	text_copy(record.database, sizeof(record.database), database->name);
-	return channel_send_table(channel, HANDOVER_DATABASE, &database_record_table, &record, -1);
-}
-
 static struct bytes bytes_or_none(const char *text) { return bytes_text(text ? text : ""); }
 
 static void note_learnt(const struct pool *pool, struct pool_record *record)
@@ -100,16 +85,6 @@ static bool write_pool(const struct pool *pool, struct channel *channel)
 	return channel_send_table(channel, HANDOVER_POOL, &pool_record_table, &record, -1);
 }
 
-static bool pool_has_news(const struct pool *pool)
-{
-	return !is_nothing(&pool->stats) || pool->member_count;
-}
-
-static bool has_news(const struct database *database)
-{
-	return !is_nothing(&database->gone) || database->cap.hits || database->client_limit_hits;
-}
-
 static bool write_cluster(struct cluster *cluster, struct channel *channel)
 {
 	struct cluster_record record = { .name = buf_bytes(&cluster->name),
@@ -128,23 +103,21 @@ static bool write_cluster(struct cluster *cluster, struct channel *channel)
 	return ok;
 }
 
-static bool write_closed(const struct closed_host *closed, struct channel *channel)
-{
-	struct closed_host_record record = { .is_disabled = closed->admin == HOST_DISABLED };
-
-	text_copy(record.host, sizeof(record.host), closed->name);
-	return channel_send_table(channel, HANDOVER_CLOSED_HOST, &closed_host_record_table, &record,
-	                          -1);
-}
-
 static bool write_hosts(struct broker *broker, struct channel *channel)
 {
 	const struct closed_host *closed = broker->closed_hosts;
 	struct cluster *cluster;
 	bool ok = true;
 
-	for (; ok && closed; closed = closed->next)
-		ok = closed->is_planned || write_closed(closed, channel);
+	for (; ok && closed; closed = closed->next) {
+		struct closed_host_record record = { .is_disabled =
+			                                 closed->admin == HOST_DISABLED };
+
+		text_copy(record.host, sizeof(record.host), closed->name);
+		ok = closed->is_planned ||
+		     channel_send_table(channel, HANDOVER_CLOSED_HOST, &closed_host_record_table,
+		                        &record, -1);
+	}
 	for (cluster = broker->clusters; ok && cluster; cluster = cluster->hh.next)
 		ok = write_cluster(cluster, channel);
 	return ok;
@@ -160,8 +133,12 @@ bool pools_write(struct pools *pools, struct channel *channel, bool is_first)
 	    pools->with.watches->loop == pools->shared.loop && !pools->is_handover_plain)
 		ok = write_hosts(pools->with.broker, channel);
 	TAILQ_EACH (database, &pools->databases, node) {
-		if (ok && database->entry && (is_first || has_news(database)))
-			ok = write_database(database, channel);
+		bool has_news = is_first || !is_nothing(&database->gone) || database->cap.hits ||
+		                database->client_limit_hits;
+
+		if (ok && database->entry && has_news)
+			ok = channel_send_table(channel, HANDOVER_DATABASE, &database_record_table,
+			                        database, -1);
 	}
 	TAILQ_EACH (role, &pools->roles, node) {
 		if (ok && (is_first || role->client_count))
@@ -169,7 +146,9 @@ bool pools_write(struct pools *pools, struct channel *channel, bool is_first)
 			                        -1);
 	}
 	TAILQ_EACH (pool, &pools->list, node) {
-		if (ok && pool->database->entry && (is_first || pool_has_news(pool)))
+		bool has_news = is_first || !is_nothing(&pool->stats) || pool->member_count;
+
+		if (ok && pool->database->entry && has_news)
 			ok = write_pool(pool, channel);
 	}
 	return ok;
@@ -232,7 +211,7 @@ union any_record {
 	struct global_record global;
 	struct closed_host_record closed_host;
 	struct cluster_record cluster;
-	struct database_record database;
+	struct database database;
 	struct role role;
 	struct pool_record pool;
 	struct statement_record statement;
@@ -292,27 +271,23 @@ static void take_cluster(struct pools *pools, struct pools_arrival *arrival, con
 		                loop_now(pools->shared.loop));
 }
 
-static void count_database(struct database *database, const struct database_record *record)
-{
-	stats_add(&database->gone, &record->stats);
-	database->cap.hits += record->server_hits;
-	database->client_limit_hits += record->client_hits;
-	database->gone_count += record->has_gone;
-}
-
 /* A loop that is not the first needs it only if something holds there. */
 static void take_database(struct pools *pools, struct pools_arrival *arrival, const void *values)
 {
-	const struct database_record *record = values;
+	const struct database *record = values;
 	struct database *database;
 
 	if (pools != arrival->first && !record->is_paused && !record->is_disabled)
 		return;
-	database = pools_database(pools, record->database);
+	database = pools_database(pools, record->name);
 	if (!database)
 		return;
-	if (pools == arrival->first)
-		count_database(database, record);
+	if (pools == arrival->first) {
+		stats_add(&database->gone, &record->gone);
+		database->cap.hits += record->cap.hits;
+		database->client_limit_hits += record->client_limit_hits;
+		database->has_gone |= record->has_gone;
+	}
 	if (arrival->is_later)
 		return;
 	/* each loop of the other process has written it; one may not know the database */
@@ -361,13 +336,6 @@ static void take_learnt(struct pool *pool, const struct pool_record *record)
 	secret_free(&text);
 }
 
-static void count_pool(struct pool *pool, const struct pool_record *record)
-{
-	stats_add(&pool->stats, &record->stats);
-	pool->size_hits += record->size_hits;
-	pool->reserve_hits += record->reserve_hits;
-}
-
 static void take_pool(struct pools *pools, struct pools_arrival *arrival, const void *values)
 {
 	const struct pool_record *record = values;
@@ -378,7 +346,9 @@ static void take_pool(struct pools *pools, struct pools_arrival *arrival, const 
 	(void)arrival;
 	if (!pool)
 		return;
-	count_pool(pool, record);
+	stats_add(&pool->stats, &record->stats);
+	pool->size_hits += record->size_hits;
+	pool->reserve_hits += record->reserve_hits;
 	take_learnt(pool, record);
 	if (!record->has_welcome || pool->has_welcome)
 		return;
@@ -386,29 +356,30 @@ static void take_pool(struct pools *pools, struct pools_arrival *arrival, const 
 	pool_arm_expiry(pool);
 }
 
+#define NO_NAME SIZE_MAX
+
 static const struct kind {
 	char letter;
 	const struct record_table *table;
 	void (*check_rest)(struct record *record); /* of what follows; NULL: nothing may */
-	bool has_database; /* the record begins with the name of a database */
+	size_t name_at;    /* of a database, in what the record is about; NO_NAME: there is none */
 	bool is_for_first; /* the other loops need none of it, or hear it from the broker */
 	/* NULL: handover_server_take() */
 	void (*take)(struct pools *pools, struct pools_arrival *arrival, const void *values);
 } kinds[] = {
-	{ HANDOVER_GLOBAL, &global_record_table, NULL, false, false, take_global },
-	{ HANDOVER_CLOSED_HOST, &closed_host_record_table, NULL, false, true, take_closed_host },
-	{ HANDOVER_CLUSTER, &cluster_record_table, NULL, false, true, take_cluster },
-	{ HANDOVER_DATABASE, &database_record_table, NULL, true, false, take_database },
-	{ HANDOVER_ROLE, &role_record_table, NULL, false, true, take_role },
-	{ HANDOVER_POOL, &pool_record_table, NULL, true, true, take_pool },
-	{ HANDOVER_STATEMENT, &statement_record_table, NULL, false, true, handover_statement_take },
-	{ HANDOVER_SERVER, &server_record_table, handover_server_check_rest, true, false, NULL },
+	{ HANDOVER_GLOBAL, &global_record_table, NULL, NO_NAME, false, take_global },
+	{ HANDOVER_CLOSED_HOST, &closed_host_record_table, NULL, NO_NAME, true, take_closed_host },
+	{ HANDOVER_CLUSTER, &cluster_record_table, NULL, NO_NAME, true, take_cluster },
+	{ HANDOVER_DATABASE, &database_record_table, NULL, offsetof(struct database, name), false,
+	  take_database },
+	{ HANDOVER_ROLE, &role_record_table, NULL, NO_NAME, true, take_role },
+	{ HANDOVER_POOL, &pool_record_table, NULL, offsetof(struct pool_record, database), true,
+	  take_pool },
+	{ HANDOVER_STATEMENT, &statement_record_table, NULL, NO_NAME, true,
+	  handover_statement_take },
+	{ HANDOVER_SERVER, &server_record_table, handover_server_check_rest,
+	  offsetof(struct server_record, database), false, NULL },
 };
-
-_Static_assert(offsetof(struct database_record, database) == 0 &&
-                   offsetof(struct pool_record, database) == 0 &&
-                   offsetof(struct server_record, database) == 0,
-               "has_database counts on it");
 
 static const struct kind *find_kind(char letter)
 {
@@ -441,7 +412,8 @@ bool pools_judge(const struct pools *pools, char letter, struct bytes body, stru
 		kind->check_rest(&record);
 	if (!record_is_whole(&record))
 		return handover_refuse(&record, kind->table->name, err);
-	return !kind->has_database || pools_judge_database(pools, any.database.database, err);
+	return kind->name_at == NO_NAME ||
+	       pools_judge_database(pools, (const char *)&any + kind->name_at, err);
 }
 
 void pools_take(struct pools *pools, struct pools_arrival *arrival, char letter, struct bytes body,

@@ -27,13 +27,6 @@ struct global_record {
 	struct stats stats;
 };
 
-struct database_record {
-	char database[CONFIG_DATABASE_NAME_MAX + 1];
-	bool is_paused, is_disabled, has_gone;
-	uint64_t server_hits, client_hits;
-	struct stats stats;
-};
-
 /* A host that an administrator has drained or disabled. */
 struct closed_host_record {
 	char host[HANDOVER_HOST_SIZE];
@@ -94,7 +87,7 @@ struct on_server_record {
 	struct server_statement_state state;
 };
 
-/* That of a role is about a struct role. */
+/* Those of a database and of a role are about the structs themselves. */
 extern const struct record_table global_record_table, database_record_table, role_record_table,
     pool_record_table, statement_record_table, server_record_table, on_server_record_table,
     stale_record_table, closed_host_record_table, cluster_record_table;

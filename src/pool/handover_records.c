@@ -74,13 +74,13 @@ const struct record_table global_record_table = RECORD_TABLE("global", global_fi
 /* ---- a database ---- */
 
 static const struct record_field database_fields[] = {
-	RECORD_FIELD('d', struct database_record, database),
-	RECORD_FIELD('p', struct database_record, is_paused),
-	RECORD_FIELD('x', struct database_record, is_disabled),
-	RECORD_FIELD('s', struct database_record, server_hits),
-	RECORD_FIELD('c', struct database_record, client_hits),
-	RECORD_FIELD('g', struct database_record, has_gone),
-	RECORD_COUNTERS_FIELD('S', struct database_record, stats, &stats_record_table),
+	RECORD_FIELD('d', struct database, name),
+	RECORD_FIELD('p', struct database, is_paused),
+	RECORD_FIELD('x', struct database, is_disabled),
+	RECORD_FIELD('s', struct database, cap.hits),
+	RECORD_FIELD('c', struct database, client_limit_hits),
+	RECORD_FIELD('g', struct database, has_gone),
+	RECORD_COUNTERS_FIELD('S', struct database, gone, &stats_record_table),
 };
 
 const struct record_table database_record_table = RECORD_TABLE("database", database_fields, NULL);

@@ -121,7 +121,7 @@ static struct server_record record_of(const struct server *server)
 		.used_at = server->used_at,
 		.request_at = server->lease.request_at,
 		.xact_at = server->lease.xact_at,
-		.held = server->session.held,
+		.held = server->session.held | (server->lease.definition.state ? HELD_DDL : 0u),
 	};
 
 	note_names(server, &record);
@@ -319,18 +319,21 @@ static bool was_trusted_more(struct server *server, const struct server_source *
 static void take_held(struct server *server, const struct server_source *source,
                       const struct server_record *record)
 {
-	unsigned int held = (unsigned int)record->held & ((1u << HELD_KINDS) - 1);
+	unsigned int held =
+	    (unsigned int)record->held & ((1u << HELD_KINDS) - 1) & ~HELD_DEFINITIONS;
 
 	/* Its libraries are in its map. */
 	server_hold(server, held & ~(unsigned int)HELD_LIBRARY);
 	server_hold(server, (record->has_session ? HELD_SESSION : 0) |
 	                        (record->is_rest_unknown ? HELD_REST : 0));
-	if (held != record->held) /* of a newer release: nobody here knows what ends it */
+	if (held !=
+	    (record->held &
+	     ~(uint64_t)HELD_DEFINITIONS)) /* of a newer release: nobody here knows what ends it */
 		server_hold(server, HELD_LASTING);
 	if (was_trusted_more(server, source))
 		server_hold(server, HELD_UNKNOWN);
-	if (server_holds(server, HELD_DEFINITIONS)) /* without the texts that show it */
-		server_hold(server, HELD_DDL);
+	if (record->held & HELD_DEFINITIONS) /* without the texts that show it */
+		server_defines(server, DEFINITION_ANYTHING);
 	if (!record->is_lent)
 		server_held_after(server, HELD_LENT);
 }
@@ -345,21 +348,6 @@ static void close_lent(struct pools_arrival *arrival)
 		return;
 	err_set(&err, ERR_SERVER_LOST, "its client was not handed over with it");
 	server_close(server, &err);
-}
-
-static void take_listening(struct server *server, const struct server_record *record)
-{
-	listening_take(server, record);
-	if (server->state == SERVER_LENT && server->close_reason)
-		listening_replace(server);
-}
-
-static enum pool_purpose purpose_of(const struct server_source *source,
-                                    const struct server_record *record)
-{
-	if (source->parcel && source->parcel->is_for_reads)
-		return POOL_FOR_READS;
-	return record->is_for_lookups ? POOL_FOR_LOOKUPS : POOL_FOR_CLIENTS;
 }
 
 /* The encryption of a server that another process had, if it is next. false: no memory. */
@@ -410,12 +398,17 @@ static struct server *make(const struct server_source *source, struct bytes body
 	struct pool *pool = NULL;
 	struct server *server;
 	bool is_same = true, knows_all, is_listening;
+	enum pool_purpose purpose = POOL_FOR_CLIENTS;
 	struct permit permit = { 0 };
 
 	record_read(&record, &server_record_table, values);
+	if (source->parcel && source->parcel->is_for_reads)
+		purpose = POOL_FOR_READS;
+	else if (values->is_for_lookups)
+		purpose = POOL_FOR_LOOKUPS;
 	if (!record.is_bad)
-		pool = handover_arrival_pool(source->pools, values->database, values->role,
-		                             purpose_of(source, values));
+		pool =
+		    handover_arrival_pool(source->pools, values->database, values->role, purpose);
 	if (!pool)
 		return NULL;
 	is_listening = *values->mark_channel;
@@ -447,7 +440,9 @@ static struct server *make(const struct server_source *source, struct bytes body
 		server_need_close(server, CLOSE_TAKEN_OVER);
 	stream_want(&server->wire.stream, WANT_INPUT);
 	if (is_listening)
-		take_listening(server, values);
+		listening_take(server, values);
+	if (is_listening && server->state == SERVER_LENT && server->close_reason)
+		listening_replace(server);
 	pool_wake(pool);
 	return server;
 }
@@ -668,8 +663,6 @@ struct server *server_unpack(struct pools *pools, struct server_parcel **parcelp
  * The records of the listeners are their owner's.
  */
 
-/* ---- the process that hands over ---- */
-
 void listening_look_note(const struct listener *listener, unsigned int look,
                          enum listener_rest rest)
 {
@@ -714,8 +707,6 @@ bool listening_write(const struct listener *listener, struct channel *channel)
 
 	return server->place.going == SERVER_HANDED_OVER || handover_server_write(server, channel);
 }
-
-/* ---- the process that takes over ---- */
 
 bool listening_rejoin(struct listener *listener, struct pool *pool, uint64_t number)
 {

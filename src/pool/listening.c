@@ -462,13 +462,6 @@ static void replace_open(struct listening *listening)
 	link_send(listening->next);
 }
 
-/* A mark that was notified before comes before its answer. If it does not, it never comes. */
-static void send_proof(struct listening *listening)
-{
-	listening->replace.state = REPLACE_PROVING;
-	link_send(listening->now);
-}
-
 static bool is_mark(const struct listening *listening, const struct notification *notification)
 {
 	return listening->replace.state >= REPLACE_MARK &&
@@ -506,10 +499,13 @@ static void replace_go_on(struct listening *listening)
 {
 	if (listening->replace.state < REPLACE_MARK || !listening->next->is_mark_here)
 		return;
-	if (listening->now->is_mark_here)
+	if (listening->now->is_mark_here) {
 		switch_links(listening);
-	else if (listening->now->borrower.server->wire.is_ready)
-		send_proof(listening);
+	} else if (listening->now->borrower.server->wire.is_ready) {
+		/* The mark comes before the answer to this, or it never comes. */
+		listening->replace.state = REPLACE_PROVING;
+		link_send(listening->now);
+	}
 }
 
 static void replace_failed(struct listening *listening, const struct err *err)
@@ -534,15 +530,6 @@ static void replace_failed(struct listening *listening, const struct err *err)
 
 static void run_task(struct task *task);
 static const struct borrower_ops listening_borrower_ops;
-
-static struct listening *find_listening(struct pool *pool, const char *encoding)
-{
-	TAILQ_EACH (listening, &pool->listenings, node) {
-		if (!listening->is_lost && strcmp(listening->encoding, encoding) == 0)
-			return listening;
-	}
-	return NULL;
-}
 
 static bool set_params(struct listening *listening)
 {
@@ -631,7 +618,10 @@ bool listening_join(struct listener *listener, struct pool *pool, const char *en
 
 	if (listener->listening)
 		return true;
-	listening = find_listening(pool, encoding);
+	TAILQ_FOREACH (listening, &pool->listenings, node) {
+		if (!listening->is_lost && strcmp(listening->encoding, encoding) == 0)
+			break;
+	}
 	if (!listening)
 		listening = listening_new(pool, encoding);
 	if (!listening)
@@ -702,16 +692,6 @@ static void answer_asked(struct listening *listening)
 
 /* ---- the end ---- */
 
-static void refuse_listeners(struct listening *listening)
-{
-	struct listener *listener;
-
-	while ((listener = TAILQ_FIRST(&listening->listeners))) {
-		listening_leave(listener);
-		listener->ops->on_lost(listener, &listening->err);
-	}
-}
-
 static bool is_query_due(const struct listening *listening)
 {
 	const struct server *server = listening->now->borrower.server;
@@ -724,10 +704,13 @@ static void run_task(struct task *task)
 {
 	struct listening *listening = container_of(task, struct listening, task);
 	struct pool *pool = listening->pool;
+	struct listener *listener;
 
 	listening_count_stuck(pool);
-	if (listening->is_lost)
-		refuse_listeners(listening);
+	while (listening->is_lost && (listener = TAILQ_FIRST(&listening->listeners))) {
+		listening_leave(listener);
+		listener->ops->on_lost(listener, &listening->err);
+	}
 	if (TAILQ_EMPTY(&listening->listeners)) {
 		for (size_t i = 0; i < LISTENING_LINKS; i++)
 			link_close(&listening->links[i], ERR_SERVER_LOST, CLOSE_LISTENING_OVER);

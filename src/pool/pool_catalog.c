@@ -37,43 +37,32 @@ static unsigned int ddl_count(const struct database *database)
 	return atomic_load_explicit(&news_of(database)->ddl_count, memory_order_acquire);
 }
 
-static void note_change(struct database *database)
-{
-	atomic_fetch_add(&news_of(database)->ddl_count, 1);
-	atomic_fetch_add(&news_of(database)->version, 1);
-}
-
-/* A question is due at this time at the latest. */
-static void set_due(struct database *database, usec_t at)
-{
-	if (atomic_load(&news_of(database)->due_at) > at)
-		atomic_store(&news_of(database)->due_at, at);
-}
-
 /* ---- definitions ---- */
 
-/* The server is not asked for a reading any more, or not for one of this database. */
-static void end_reading(struct server *server)
+/* The question ends, or is not about this database any more: who waits for a reading goes on. */
+void pool_end_catalog(struct server *server)
 {
-	if (server->catalog && server->catalog->is_counted)
-		atomic_fetch_sub(&news_of(server->pool->database)->asked_count, 1);
-	if (server->catalog)
-		server->catalog->is_counted = false;
+	const struct catalog_reading *reading = server->catalog;
+
+	if (reading && !reading->is_look) {
+		struct catalog_news *news = news_of(server->pool->database);
+		usec_t since = reading->asked_at;
+
+		atomic_compare_exchange_strong(&news->read_at, &since, 0);
+		atomic_fetch_sub(&news->asked_count, 1);
+	}
+	catalog_reading_release(&server->catalog);
 }
 
 /* A database that has no sequences may have some from now on. Later, it is read again. */
 static void note_relation(struct database *database)
 {
 	struct catalog_news *news = news_of(database);
+	unsigned int count = atomic_fetch_add(&news->relation_count, 1);
 	const struct catalog_reading *reading;
-	unsigned int count;
 
-	pool_catalog_look(database);
+	pool_catalog_look(database); /* who hears of a later reading sees the new count */
 	reading = database->reading;
-	if (database->is_current && reading->sequences != CATALOG_SEQUENCES_NONE &&
-	    !atomic_load(&news->asked_count))
-		return;
-	count = atomic_fetch_add(&news->relation_count, 1);
 	if (reading && reading->sequences == CATALOG_SEQUENCES_NONE &&
 	    reading->relation_count == count)
 		atomic_fetch_add(&news->version, 1);
@@ -87,12 +76,14 @@ static void note_relation(struct database *database)
 static void judge(struct server *server, bool is_over)
 {
 	struct database *database = server->pool->database;
+	struct catalog_news *news = news_of(database);
+	usec_t due = atomic_load(&news->rest_until);
 
-	if (share_judge_definition(&database->catalog, &server->lease.definition,
-	                           server_holds(server, HELD_DDL), is_over))
+	if (share_judge_definition(&database->catalog, &server->lease.definition, is_over))
 		return;
-	server_hold(server, HELD_DDL);
-	set_due(database, atomic_load(&news_of(database)->rest_until));
+	server_defines(server, DEFINITION_ANYTHING);
+	if (atomic_load(&news->due_at) > due)
+		atomic_store(&news->due_at, due);
 }
 
 /* What servers define, by a new reading; is_over: the entry leads to another database. */
@@ -102,7 +93,7 @@ static void judge_all(struct database *database, bool is_over)
 		if (server->pool->database != database)
 			continue;
 		if (is_over)
-			end_reading(server);
+			pool_end_catalog(server);
 		if (server->lease.definition.is_under_way)
 			judge(server, is_over);
 	}
@@ -113,22 +104,20 @@ void pool_definition_seen(struct server *server, enum server_definition what)
 {
 	struct database *database = server->pool->database;
 	atomic_bool *has_prepared = &news_of(database)->has_prepared;
+	struct definition *definition = &server->lease.definition;
 	bool is_relation = what == DEFINES_RELATION;
-	bool was_relation = server_holds(server, HELD_RELATION);
 
 	if (what == DEFINES_LATER)
 		atomic_store(has_prepared, true);
 	if (what == DEFINES_LATER || (what == DEFINES_PREPARED && !atomic_load(has_prepared)))
 		return;
-	if (is_relation || was_relation)
+	if (is_relation || definition->state == DEFINITION_RELATION)
 		note_relation(database);
-	if (is_relation && was_relation)
+	if (is_relation && definition->state >= DEFINITION_RELATION)
 		return; /* it was judged when its text was sent */
-	if (is_relation)
-		server_hold(server, HELD_RELATION);
-	else if (what < DEFINES_BY_TEXT)
-		server_hold(server, HELD_DDL);
-	server->lease.definition.may_commit |= what < DEFINES_BY_TEXT;
+	if (what < DEFINES_BY_TEXT)
+		server_defines(server, is_relation ? DEFINITION_RELATION : DEFINITION_ANYTHING);
+	definition->may_commit |= what < DEFINES_BY_TEXT;
 	judge(server, what == DEFINES_NO_MORE);
 }
 
@@ -169,16 +158,11 @@ bool pool_catalog_join(struct database *database)
 
 /* ---- what is known ---- */
 
+/* They may have sequences, where there were none. */
 static bool has_new_relations(const struct database *database)
 {
-	return database->reading->relation_count != atomic_load(&news_of(database)->relation_count);
-}
-
-static enum catalog_sequences sequences_of(const struct database *database)
-{
-	const struct catalog_reading *reading = database->reading;
-
-	return has_new_relations(database) ? reading->sequences_if_any : reading->sequences;
+	return database->reading->sequences == CATALOG_SEQUENCES_NONE &&
+	       database->reading->relation_count != atomic_load(&news_of(database)->relation_count);
 }
 
 /* What follows from the rules for a mode, and from the reading if it is current. */
@@ -190,8 +174,11 @@ static void settle(const struct pool *pool, struct pool_rules *rules)
 
 	switch (rules->isolation) {
 	case SESSION_ISOLATION_KNOWN:
-		rules->sequences =
-		    reading ? sequences_of(pool->database) : CATALOG_SEQUENCES_CALLED;
+		rules->sequences = CATALOG_SEQUENCES_CALLED;
+		if (reading)
+			rules->sequences = has_new_relations(pool->database)
+			                       ? reading->sequences_if_any
+			                       : reading->sequences;
 		rules->leaves_doubt = !reading || reading->state > CATALOG_TOUCHES;
 		break;
 	case SESSION_ISOLATION_STRICT:
@@ -350,7 +337,11 @@ static bool goes_first(const struct pool *pool)
 	                                 pool_own_rules(pool)->mode == POOL_MODE_SESSION));
 }
 
-static void on_row(struct server *server, struct bytes body) { catalog_row(server->catalog, body); }
+static void on_row(struct server *server, struct bytes body)
+{
+	if (server->catalog)
+		catalog_row(server->catalog, body);
+}
 
 /* A state is logged when it changes, not each time that the catalog is read. */
 static void tell(const struct server *server, const struct catalog_reading *reading)
@@ -401,21 +392,9 @@ static void look_for_changes(struct server *server, const struct catalog_reading
 	if (!database->reading || !catalog_has_changed(look, database->reading, &is_other) ||
 	    (is_other && wall_now() - database->reading->since_wall < (int64_t)READ_AGAIN))
 		return;
-	note_change(database);
-	set_due(database, 0);
-}
-
-/* The question ends: clients that wait for a reading go on. */
-void pool_end_catalog(struct server *server)
-{
-	const struct catalog_reading *reading = server->catalog;
-	usec_t since = reading ? reading->asked_at : 0;
-
-	if (reading && !reading->is_look)
-		atomic_compare_exchange_strong(&news_of(server->pool->database)->read_at, &since,
-		                               0);
-	end_reading(server);
-	catalog_reading_release(&server->catalog);
+	atomic_fetch_add(&news_of(database)->ddl_count, 1);
+	atomic_fetch_add(&news_of(database)->version, 1);
+	atomic_store(&news_of(database)->due_at, 0);
 }
 
 static void on_done(struct server *server)
@@ -423,19 +402,20 @@ static void on_done(struct server *server)
 	struct database *database = server->pool->database;
 	struct catalog_news *news = news_of(database);
 	struct catalog_reading *reading = server->catalog;
-	usec_t now = pool_now(server->pool), rest = REST * (now - reading->asked_at), due = rest;
-	bool is_answer = catalog_end(reading, server->orders.has_failed);
+	usec_t now = pool_now(server->pool), rest, due;
+	bool is_answer;
 
+	if (!reading)
+		return; /* its entry leads to another database now */
+	due = rest = REST * (now - reading->asked_at);
+	is_answer = catalog_end(reading, server->orders.has_failed);
 	if (!is_answer)
 		due = READ_AGAIN;
 	else if (due < CHECK && (reading->is_look || reading->ddl_count == ddl_count(database)))
 		due = CHECK;
 	atomic_store(&news->rest_until, now + rest);
 	atomic_store(&news->due_at, now + due);
-	/* If its entry leads to another database now, this says nothing about that. */
-	if (server->close_reason == CLOSE_ENTRY_CHANGED)
-		note_change(database);
-	else if (!reading->is_look)
+	if (!reading->is_look)
 		publish(server, reading);
 	else if (is_answer)
 		look_for_changes(server, reading);
@@ -462,7 +442,6 @@ static bool ask_server(struct server *server, bool reads_all)
 		atomic_store(&news->read_count, server->catalog->ddl_count);
 		atomic_store(&news->read_at, now);
 		atomic_fetch_add(&news->asked_count, 1);
-		server->catalog->is_counted = true;
 		server->catalog->relation_count = atomic_load(&news->relation_count);
 		standby = params_find(server->session.baseline, "in_hot_standby");
 		server->catalog->is_of_standby = standby && strcmp(standby, "on") == 0;
@@ -495,20 +474,11 @@ void pool_read_catalog(struct server *server)
 		server->site->ops->on_home(server);
 }
 
-/* Whether a server was asked for a reading that will be current; it may have been lost since. */
-static bool is_being_read(const struct database *database, usec_t now, usec_t patience)
-{
-	const struct catalog_news *news = news_of(database);
-	usec_t since = atomic_load(&news->read_at);
-
-	return since && now < since + patience &&
-	       atomic_load(&news->read_count) == ddl_count(database);
-}
-
 enum pool_reading pool_read_catalog_now(struct borrower *borrower, bool is_needed)
 {
 	const struct pool *pool = borrower->pool;
-	usec_t now = pool_now(pool);
+	const struct catalog_news *news = news_of(pool->database);
+	usec_t now = pool_now(pool), since = atomic_load(&news->read_at);
 	bool is_current;
 	const struct catalog_reading *reading = pool_catalog(pool, &is_current);
 
@@ -519,9 +489,11 @@ enum pool_reading pool_read_catalog_now(struct borrower *borrower, bool is_neede
 	if (is_up_to_date(pool->database) &&
 	    (!is_needed || reading->asked_at > borrower->server->used_at))
 		return POOL_READING_NONE;
-	if (is_being_read(pool->database, now, is_needed ? PATIENCE : OVERDUE))
+	/* A server was asked for a reading that will be current; it may have been lost since. */
+	if (since && now < since + (is_needed ? PATIENCE : OVERDUE) &&
+	    atomic_load(&news->read_count) == ddl_count(pool->database))
 		return POOL_READING_ELSEWHERE;
-	if (!is_needed && now < atomic_load(&news_of(pool->database)->rest_until))
+	if (!is_needed && now < atomic_load(&news->rest_until))
 		return POOL_READING_NONE;
 	return ask_server(borrower->server, true) ? POOL_READING_ASKED : POOL_READING_NONE;
 }

@@ -192,7 +192,8 @@ static bool has_space_for(struct pool *pool, const struct borrower *borrower)
 	return !pool_is_full(pool);
 }
 
-bool pool_launch_for(struct borrower *borrower, struct permit *permit)
+/* Launches a server that serves only this borrower. false: it is not launched, or no memory. */
+static bool launch_for(struct borrower *borrower, struct permit *permit)
 {
 	enum replication replication = borrower->wish->replication;
 	bool is_listening = replication == REPLICATION_NONE;
@@ -218,7 +219,7 @@ void pool_dedicated_grow(struct pool *pool)
 	while ((borrower = pool_first(pool, BORROWER_WAIT_DEDICATED)) && pool_may_login(pool) &&
 	       may_try(pool) && has_space_for(pool, borrower) &&
 	       pool_take_permit(pool, pool_size_most(pool), FOR_BORROWERS, &permit)) {
-		if (!pool_launch_for(borrower, &permit))
+		if (!launch_for(borrower, &permit))
 			return;
 	}
 }
@@ -235,14 +236,6 @@ static void tell_blocked(struct listening *listening)
 	listening->replace.is_told = true;
 }
 
-/* Whether no permit comes back before a client stops listening. */
-static bool is_stuck(const struct pool *pool)
-{
-	const struct cap *cap = pool_blocked_by(pool);
-
-	return cap && cap->share.tally->stuck_count >= share_most(&cap->share);
-}
-
 /* The others go on with the permit of its server. */
 static void refuse_last(struct listening *listening)
 {
@@ -257,18 +250,21 @@ static void refuse_last(struct listening *listening)
 /* false: a limit, or no memory. */
 static bool launch_link(struct pool *pool, struct listening_link *link)
 {
+	const struct cap *cap;
 	struct permit permit;
 
 	if (!pool_may_login(pool) || !pool_may_try(pool))
 		return false;
 	if (!pool_take_permit(pool, PERMIT_FOR_LISTENING, FOR_BORROWERS, &permit)) {
+		cap = pool_blocked_by(pool);
 		if (link == link->listening->next)
 			tell_blocked(link->listening);
-		else if (is_stuck(pool))
+		/* no permit comes back before a client stops listening */
+		else if (cap && cap->share.tally->stuck_count >= share_most(&cap->share))
 			refuse_last(link->listening);
 		return false;
 	}
-	return pool_launch_for(&link->borrower, &permit);
+	return launch_for(&link->borrower, &permit);
 }
 
 void pool_grow_listening(struct pool *pool)

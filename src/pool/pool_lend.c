@@ -313,28 +313,16 @@ static inline enum preparation preparation_of(const struct server *server)
 	           : PREPARES_NOTHING;
 }
 
-/* Writes it. true: it can be sent ahead, as its failure does no harm. */
-static bool write_preparation(struct server *server, const struct params *params, bool sends_now,
+static void write_preparation(struct server *server, const struct params *params,
                               enum preparation preparation, struct buf *text)
 {
-	bool is_ahead = server_replay_text(server, params, text) && sends_now;
-
 	if (preparation == PREPARES_NOTHING)
-		return is_ahead;
-	if (preparation == PREPARES_CLEANING) {
+		return;
+	if (preparation == PREPARES_CLEANING)
 		server_clean_text(server, params, text);
-		is_ahead = false; /* nothing may run behind one that fails */
-	} else {
-		buf_add_text(text, DISCARD_SEQUENCES);
-	}
+	else
+		buf_add_text(text, "DISCARD SEQUENCES;");
 	pool_discard_sequences(server, DISCARD_SENT);
-	return is_ahead;
-}
-
-static bool give(struct server *server, enum order_kind kind, enum order_where where,
-                 const char *text)
-{
-	return server_order(server, &(struct order){ .kind = kind, .where = where, .text = text });
 }
 
 __attribute__((noinline)) static bool prepare_other(struct borrower *borrower,
@@ -343,9 +331,12 @@ __attribute__((noinline)) static bool prepare_other(struct borrower *borrower,
 {
 	struct server *server = borrower->server;
 	struct buf *text = &borrower->pool->pools->order_text;
-	bool may_go_ahead = write_preparation(server, params, sends_now, preparation, text);
+	/* its failure does no harm; but nothing may run behind a cleaning that fails */
+	bool may_go_ahead = server_replay_text(server, params, text) && sends_now &&
+	                    preparation != PREPARES_CLEANING;
 	bool is_ahead = false;
 
+	write_preparation(server, params, preparation, text);
 	server_replace_params(server, params);
 	if (!may_go_ahead && !borrower->is_spelled) {
 		server_expect_reports(server);
@@ -358,12 +349,13 @@ __attribute__((noinline)) static bool prepare_other(struct borrower *borrower,
 		return true;
 	if (!buf_ok(text))
 		server_break(server);
-	else if (may_go_ahead)
-		is_ahead = give(server, ORDER_REPLAY, SENT_AHEAD, buf_text(text));
 	else
-		give(server, ORDER_REPLAY, SENT_AT_REST, buf_text(text));
+		is_ahead = server_order(
+		    server, &(struct order){ .kind = ORDER_REPLAY,
+		                             .where = may_go_ahead ? SENT_AHEAD : SENT_AT_REST,
+		                             .text = buf_text(text) });
 	buf_reuse(text, ORDER_KEEP_MAX);
-	return is_ahead;
+	return is_ahead && may_go_ahead;
 }
 
 bool pool_prepare(struct borrower *borrower, const struct params *params, bool sends_now)

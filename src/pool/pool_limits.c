@@ -249,21 +249,6 @@ static struct permit_ask ask_for(struct pool *pool, struct cap_host *host, unsig
 	return ask;
 }
 
-/* How many servers its waiting borrowers need. */
-static unsigned int needed_by(const struct pool *pool, unsigned int most)
-{
-	unsigned int missing = most == PERMIT_FOR_LISTENING ? 1 : pool_missing(pool);
-
-	return missing ? missing : 1;
-}
-
-/* Idle servers of this loop leave for it; those of others: pool_make_way(). */
-static bool makes_space(struct cap *cap)
-{
-	evict(cap);
-	return share_servers(&cap->share) < share_most(&cap->share);
-}
-
 bool pool_take_permit(struct pool *pool, unsigned int most, enum permit_for whom,
                       struct permit *permit)
 {
@@ -274,8 +259,10 @@ bool pool_take_permit(struct pool *pool, unsigned int most, enum permit_for whom
 	enum permit_answer answer;
 	struct cap *cap;
 
-	if (whom == FOR_BORROWERS)
-		ask.needed = needed_by(pool, most);
+	if (whom == FOR_BORROWERS && most != PERMIT_FOR_LISTENING)
+		ask.needed = pool_missing(pool);
+	if (whom == FOR_BORROWERS && !ask.needed)
+		ask.needed = 1;
 	/* Somebody may wait for what it was refused before, in this turn. */
 	if (whom != FOR_MINIMUM || !block->is_refused)
 		ask.is_spare = whom == FOR_MINIMUM;
@@ -290,7 +277,10 @@ bool pool_take_permit(struct pool *pool, unsigned int most, enum permit_for whom
 		if (answer == PERMIT_POOL_FULL)
 			return false;
 		cap = cap_of(pool, block->wanted_host, (answer - PERMIT_CAP_FULL) % CAPS);
-	} while (answer < PERMIT_PASSED && whom == FOR_BORROWERS && makes_space(cap));
+		if (answer >= PERMIT_PASSED || whom != FOR_BORROWERS)
+			break;
+		evict(cap); /* in this loop; in others: pool_make_way() */
+	} while (share_servers(&cap->share) < share_most(&cap->share));
 	note_refusal(pool, cap, former, is_new);
 	return false;
 }
@@ -556,7 +546,7 @@ void pool_pass_on(struct pool *pool)
 
 	if (!block->is_refused)
 		permit_leave_queue(&block->claim);
-	if (!pool_is_blocked(pool))
+	if (!block->claim.cap)
 		block->claim.node.order = 0;
 	if (!is_blocked_at_host(pool))
 		release_host(pool->pools, &block->wanted_host);

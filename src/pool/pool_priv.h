@@ -10,13 +10,11 @@
  *   pools_add  pool_lend                 pools, and their borrowers
  *   pool_servers                         their servers
  *   pool_configure  cancel  pool_standby  pool_wait_reason
- *   pool_secret
- *   pool_retry                           after failed logins
- *   pool_roles                           which hosts fit
+ *   pool_retry                           which hosts fit; after failed logins
  *   listening
  *   pool_home  host_watches  database
  *   pool_limits  pool_size
- *   pool_queue  finders                  wait queues that are too long; the hosts of hosts_from
+ *   finders                              the hosts of hosts_from
  *   pool_sequences  pool_catalog
  *   pool_wait                            wait queues
  *   pool                                 what all of these ask a pool; one of the pools
@@ -28,7 +26,6 @@
 #include "pgweir/pool/database.h"
 #include "pgweir/pool/pool_catalog.h"
 #include "pgweir/pool/pools.h"
-#include "pgweir/pool/vacancy.h"
 
 /* ---- short queries ---- */
 
@@ -160,6 +157,18 @@ void pool_fair_configure(struct pool *pool);
 /* Refuses all in wait queues up to this one: WAITING, or CONNECT_DEDICATED. */
 void pool_refuse(struct pool *pool, enum borrower_state last, const struct err *err);
 
+/*
+ * Only if limits.guards_queue. false: the queue is full; *err has the reason. may_be_shed: it will
+ * be in the queue that pool_shed() shortens, which knows whose turn it is to be refused.
+ */
+bool pool_admits(struct pool *pool, bool may_be_shed, struct err *err);
+
+/* Only with queue_target: refuses the newest of a queue that stands. */
+void pool_shed(struct pool *pool);
+
+/* The same, before servers are lent: refuses those that have waited for too long. */
+void pool_shed_late(struct pool *pool);
+
 /* ---- after failed logins: pool_retry.c ---- */
 
 /* Whether logins have failed, and no host is up. Takes a lock. */
@@ -195,7 +204,7 @@ bool pool_is_refused(const struct pool *pool, struct err *err);
 /* Wakes the pools of all loops: some may wait for a host. */
 void pools_wake(struct pools *pools);
 
-/* ---- roles of hosts: pool_roles.c ---- */
+/* ---- roles of hosts: pool_retry.c ---- */
 
 /* server_ops: the server has shown the role of its host. */
 void pool_note_report(struct server *server, const struct host_report *report);
@@ -299,20 +308,6 @@ struct cap *pool_blocked_by(const struct pool *pool);
 /* Adds, behind something else, how many servers of the pool stay with clients, if any. */
 void pool_tell_pins(const struct pool *pool, struct buf *out);
 
-/* ---- wait queues that are too long: pool_queue.c ---- */
-
-/*
- * Only if limits.guards_queue. false: the queue is full; *err has the reason. may_be_shed: it will
- * be in the queue that pool_shed() shortens, which knows whose turn it is to be refused.
- */
-bool pool_admits(struct pool *pool, bool may_be_shed, struct err *err);
-
-/* Only with queue_target: refuses the newest of a queue that stands. */
-void pool_shed(struct pool *pool);
-
-/* The same, before servers are lent: refuses those that have waited for too long. */
-void pool_shed_late(struct pool *pool);
-
 /* ---- fail_fast: pool_retry.c ---- */
 
 /* Whether this borrower must not wait. true: *err has the reason. */
@@ -375,12 +370,9 @@ enum close_reason pool_unfit(const struct server *server);
 void pool_idle_due(struct timer *timer);
 void pool_life_due(struct timer *timer);
 
-/* ---- credentials for logins at servers: pool_secret.c ---- */
+/* ---- credentials for logins at servers: pool_configure.c ---- */
 
 void pool_tell_secret(const struct server *server, struct buf *out);
-
-/* It is not valid any more, in no loop. */
-void pool_forget_shown(struct pool *pool);
 
 /* What other loops have found out about the pool. */
 void pool_hear_news(struct pool *pool);
@@ -493,8 +485,6 @@ void pool_forget_welcome(struct pool *pool);
 
 /* ---- values of sequences: pool_sequences.c ---- */
 
-#define DISCARD_SEQUENCES "DISCARD SEQUENCES;"
-
 #define SEQUENCES_KEPT USEC_PER_SEC /* how long others take another server if there is one */
 
 /* The server is lent to another borrower than before; the borrower returns it. */
@@ -541,9 +531,6 @@ void pool_dedicated_grow(struct pool *pool);
 
 /* Launches listening connections that clients wait for, or successors. */
 void pool_grow_listening(struct pool *pool);
-
-/* Launches a server that serves only this borrower. false: it is not launched, or no memory. */
-bool pool_launch_for(struct borrower *borrower, struct permit *permit);
 
 void pool_login_done(struct server *server);
 void pool_login_failed(struct server *server, const struct err *err);

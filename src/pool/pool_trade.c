@@ -90,13 +90,6 @@ static bool may_look(struct pool *pool)
 	return true;
 }
 
-/* Since when a server could leave. */
-static usec_t stays_since(const struct server *server, const struct share_fair *fair)
-{
-	return fair || server->place.arrived_at > server->used_at ? server->place.arrived_at
-	                                                          : server->used_at;
-}
-
 /*
  * The longest unused server of a state that may leave, one with new values of sequences last: here
  * its owner may still ask for them. NULL: there is none now.
@@ -108,8 +101,10 @@ static struct server *spare_server(struct pool *pool, enum server_state state,
 
 	TAILQ_FOREACH_REVERSE(server, &pool->servers[state], server_list, place.node)
 	{
-		usec_t since = stays_since(server, fair);
+		usec_t since = server->place.arrived_at; /* since then or later it could leave */
 
+		if (!fair && server->used_at > since)
+			since = server->used_at;
 		if (pool_now(pool) - since < STAY) {
 			pool_wake_after(pool, since, STAY);
 			continue;

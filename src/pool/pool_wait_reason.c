@@ -79,12 +79,8 @@ usec_t pool_wait_for_pins_since(const struct pool *pool)
 	const struct borrower *first[] = { pool_first(pool, BORROWER_WAITING),
 		                           pool_first(pool, BORROWER_WAIT_PLACE),
 		                           pool_first(pool, BORROWER_SERVED) };
-	bool is_held = pool_is_held(pool);
-	usec_t since = is_held ? 0 : share_asked_since(&pool->share);
-	usec_t place_since = is_held ? 0 : share_place_since(&pool->share);
+	usec_t since = pool_is_held(pool) ? 0 : share_waits_since(&pool->share);
 
-	if (place_since && (!since || place_since < since))
-		since = place_since;
 	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
 		if (is_kept_out(first[i]) && (!since || first[i]->waiting_since < since))
 			since = first[i]->waiting_since;

@@ -11,7 +11,8 @@
 void pools_keep_stats(struct pool *pool)
 {
 	stats_add(&pool->database->gone, &pool->stats);
-	pool->database->gone_count++;
+	pool->database->has_gone = true;
+	pool->pools->gone_count++;
 	latency_move(&pool->database->gone_latency, &pool->latency, pool_now(pool));
 	pool->stats = (struct stats){ 0 };
 }

@@ -13,8 +13,6 @@
  * in the ledger, with nothing before it that takes time. A Parse and a Describe of something else
  * may wait for a lock.
  */
-#include "pgweir/pool/vacancy.h"
-
 #include <stdlib.h>
 #include <string.h>
 

@@ -342,11 +342,6 @@ static inline unsigned int tally_staying(const struct tally *tally)
 	return servers > leaving ? servers - leaving : 0;
 }
 
-/* ---- pins ---- */
-
-/* place_since of the other loops, the longest of them. 0: none. */
-usec_t share_place_since(const struct share *share);
-
 /* ---- wants of pools ---- */
 
 /* The only loop: there is no other that could give it a server. */
@@ -368,8 +363,8 @@ static inline bool share_is_asked(const struct share *share)
 	return share->tally->want_count > share->is_wanting;
 }
 
-/* Since when a share of another loop wants something, the longest of them. 0: none does. */
-usec_t share_asked_since(const struct share *share);
+/* Since when another loop wants something, or a place, the longest of them. 0: none does. */
+usec_t share_waits_since(const struct share *share);
 
 /* Whether there is a want that is newer than the last call. */
 bool share_has_new_want(struct share *share);
@@ -453,12 +448,11 @@ void share_put_reading(struct share *share, struct catalog_reading *reading);
 struct catalog_reading *share_get_reading(const struct share *share);
 
 /*
- * Judges what a server defines by the last reading; is_anything: no text shows it. It is counted
- * while it may be committed, or matters to nobody; when it is no more, that may be news. false:
- * nobody may rely on that reading when it is committed.
+ * Judges what a server defines by the last reading. It is counted while it may be committed, or
+ * matters to nobody; when it is no more, that may be news. false: nobody may rely on that reading
+ * when it is committed.
  */
-bool share_judge_definition(struct share *share, struct definition *definition, bool is_anything,
-                            bool is_over);
+bool share_judge_definition(struct share *share, struct definition *definition, bool is_over);
 
 /* ---- the welcome of a pool ---- */
 

@@ -53,8 +53,7 @@ const char *catalog_kind_name(enum catalog_kind kind);
 /* A server that is asked has one that is being made. */
 struct catalog_reading {
 	atomic_uint holder_count;
-	bool is_look;    /* no reading: only how much PostgreSQL has counted is asked */
-	bool is_counted; /* in tally.asked_count */
+	bool is_look; /* no reading: only how much PostgreSQL has counted is asked */
 	bool has_row;
 	usec_t asked_at;
 	enum catalog_state state;

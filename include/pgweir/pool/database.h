@@ -82,7 +82,7 @@ struct database {
 	struct stats gone;      /* the counters of freed pools, so that totals never decrease */
 	struct stats_past past; /* of all its pools; for the console */
 	struct latency gone_latency;
-	uint64_t gone_count; /* how often the counts of a pool were moved there: freed, or killed */
+	bool has_gone; /* the counts of a pool were moved there: freed, or killed */
 	struct sparse_sum client_closes, server_closes; /* by reason */
 	struct host_reads_list reads;
 	char name[CONFIG_DATABASE_NAME_MAX + 1];

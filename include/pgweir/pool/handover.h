@@ -123,8 +123,6 @@ bool handover_refuse(const struct record *record, const char *what, struct err *
  *   listening_rest(), listening_write()
  */
 
-/* ---- the process that hands over ---- */
-
 /* look: the number of this look, of the same thread; what was noted at another one is forgotten. */
 void listening_look_note(const struct listener *listener, unsigned int look,
                          enum listener_rest rest);
@@ -137,8 +135,6 @@ bool listening_write(const struct listener *listener, struct channel *channel);
 
 /* The number that the records of the listeners have. */
 uint64_t listening_number(const struct listener *listener);
-
-/* ---- the process that takes over ---- */
 
 /* Joins the connection that has arrived with this number. false: none has. */
 bool listening_rejoin(struct listener *listener, struct pool *pool, uint64_t number);

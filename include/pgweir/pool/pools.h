@@ -97,7 +97,8 @@ struct pools {
 	struct peer_pools peers;
 	struct buf group_text;                /* written again for each name of a group */
 	struct buf order_text, order_message; /* written again for each order; the memory is kept */
-	struct stats gone; /* counters of freed databases, so that totals never decrease */
+	struct stats gone;   /* counters of freed databases, so that totals never decrease */
+	uint64_t gone_count; /* how often those of a pool were moved to its database */
 	/* what the pools count together, so that nobody has to walk them each second */
 	uint64_t client_bytes, server_bytes;
 	struct pool_list queueing;         /* pools that have waiting borrowers */

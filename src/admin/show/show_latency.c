@@ -97,7 +97,7 @@ static void collect_latency(struct cursor *cursor)
 /* Of what `ordered` names. */
 struct latency_walk {
 	unsigned int begin_count; /* 0: not begun */
-	uint64_t gone_count;      /* of the database, when it was begun */
+	uint64_t gone_count;      /* of all lanes, when it was begun */
 	unsigned int lane, pool;  /* of the database: which pool comes next, in the order there */
 	struct histogram sums[LATENCY_WINDOWS][LATENCY_KINDS];
 };
@@ -116,13 +116,10 @@ static struct database *database_in(const struct cursor *cursor, const struct la
 
 static uint64_t gone_count(const struct cursor *cursor)
 {
-	const struct database *database;
 	uint64_t count = 0;
 
-	LANES_EACH (lane, cursor->lanes) {
-		database = database_in(cursor, lane);
-		count += database ? database->gone_count : 0;
-	}
+	LANES_EACH (lane, cursor->lanes)
+		count += lane->pools->gone_count;
 	return count;
 }
 

@@ -58,7 +58,7 @@ static bool are_many(const struct cursor *cursor)
 
 bool show_leaves_out(const struct cursor *cursor, const struct database *database)
 {
-	bool is_used = database->pool_count || database->gone_count || database->client_count ||
+	bool is_used = database->pool_count || database->has_gone || database->client_count ||
 	               database->is_paused || database->is_disabled;
 
 	return cursor->skips_unused && !is_used && are_many(cursor);

@@ -11,7 +11,6 @@
 
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/sql_traceparent.h"
-#include "pgweir/pool/vacancy.h"
 
 #include "../statements/statements_priv.h"
 

@@ -707,7 +707,8 @@ bool session_read(struct client *client, const struct client_record *values)
 	/* What its only statement is (session->set) is not handed over: the server is asked. */
 	if (is_lent && values->touched) {
 		client->touched = values->touched | SQL_TOUCH_HIDDEN;
-		server_hold(client->borrower.server, HELD_DDL); /* nor what it has defined */
+		/* nor what it has defined */
+		server_defines(client->borrower.server, DEFINITION_ANYTHING);
 	}
 	if (!session_get(client))
 		return false;

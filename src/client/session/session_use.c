@@ -10,7 +10,6 @@
 
 #include "pgweir/pgwire/sql_token.h"
 #include "pgweir/pool/server/params.h"
-#include "pgweir/pool/vacancy.h"
 
 #include "../client_records_priv.h"
 #include "session_priv.h"
@@ -419,7 +418,7 @@ static void note_definition(struct client *client, unsigned int touches, unsigne
 	bool defines = (touches & SQL_TOUCH_CREATE) ||
 	               ((own & ALTERS) == ALTERS && (sql_touch(text) & ALTERS) == ALTERS);
 
-	if (defines || (own & SQL_TOUCH_HIDDEN) || server_holds(server, HELD_DDL))
+	if (defines || (own & SQL_TOUCH_HIDDEN) || server_defines_anything(server))
 		server_note_definition(server, text, !(own & ~(unsigned int)DEFINES), defines);
 }
 

@@ -361,13 +361,13 @@ void server_note_definition(struct server *server, struct bytes text, bool is_sh
 	    server->wire.status == 'T' && ledger_is_at_rest(&server->wire.ledger) && text.count;
 
 	texts->limit = DEFINITIONS_MAX;
-	server_hold(server, HELD_TEXTS);
+	server_defines(server, DEFINITION_TEXTS);
 	buf_add(texts, text.at, text.count);
 	buf_add_byte(texts, 0);
 	texts->is_broken |= !is_shown || !text.count;
 	if (defines)
-		server_hold(server, buf_ok(texts) ? HELD_RELATION : HELD_DDL);
-	if (!defines && !server_holds(server, HELD_DDL))
+		server_defines(server, buf_ok(texts) ? DEFINITION_RELATION : DEFINITION_ANYTHING);
+	if (!defines && definition->state < DEFINITION_ANYTHING)
 		return;
 	definition->is_unclear |= defines && !sql_defines_relations(text);
 	/* Within a block, one statement that does not end it commits nothing. */
@@ -377,9 +377,8 @@ void server_note_definition(struct server *server, struct bytes text, bool is_sh
 
 void server_end_definition(struct server *server)
 {
-	if (server_holds(server, HELD_DDL | HELD_RELATION))
+	if (server->lease.definition.state >= DEFINITION_RELATION)
 		server->site->ops->on_definition(server, DEFINES_NO_MORE);
-	server_held_after(server, HELD_COMMITTED);
 	buf_free(&server->lease.definition.texts);
 	server->lease.definition = (struct definition){ 0 };
 }
@@ -629,8 +628,8 @@ void server_close(struct server *server, const struct err *err)
 		server->lease.replay = (struct replay){ 0 };
 	}
 	if (ledger_is_empty(&server->wire.ledger))
-		server_end_definition(server);           /* it is rolled back */
-	else if (server_holds(server, HELD_DEFINITIONS)) /* its tags are not read any more */
+		server_end_definition(server);   /* it is rolled back */
+	else if (server->lease.definition.state) /* its tags are not read any more */
 		ops->on_definition(server, DEFINES_ANYTHING);
 	if (ending <= ENDING_CLOSES)
 		tell_end(server, &reason);

@@ -278,7 +278,7 @@ static inline bool may_be_examined(struct bytes tag)
 	}
 }
 
-/* DO and CALL are known by their texts; DROP ends only. COMMIT is examined with HELD_DDL only. */
+/* DO and CALL are known by their texts; DROP ends only. COMMIT is examined behind anything only. */
 static enum server_definition definition_of(struct bytes tag)
 {
 	static const struct {
@@ -308,7 +308,7 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 	enum server_definition what;
 	bool is_discard;
 
-	if (body.count < 2 || !(server_holds(server, HELD_DDL) || may_be_examined(body)))
+	if (body.count < 2 || !(server_defines_anything(server) || may_be_examined(body)))
 		return;
 	what = definition_of(body);
 	if (server->state == SERVER_LENT && what != DEFINES_NOTHING)
@@ -545,7 +545,7 @@ static void pass_ready(struct server *server)
 		server_begin_behind(server);
 	if (server->wire.status == 'I')
 		server_end_transaction(server, is_settled);
-	if (is_settled && server_holds(server, HELD_DEFINITIONS))
+	if (is_settled && server->lease.definition.state)
 		settle_definition(server);
 	if (server->lease.replay.withheld.count)
 		buf_free(&server->lease.replay.withheld);
@@ -628,7 +628,7 @@ static bool is_plain(struct server *server, struct bytes in, uint32_t length)
 
 	if (type == 'C' &&
 	    (length <= 5 || may_be_examined(bytes_of(in.at + FRAME_HEADER_SIZE, length - 4)) ||
-	     server_holds(server, HELD_DDL) || (server->lease.watches & SERVER_WATCHES_READY)))
+	     server_defines_anything(server) || (server->lease.watches & SERVER_WATCHES_READY)))
 		return false;
 	if (ledger_plain_kind(type) == LEDGER_NONE ||
 	    !ledger_passes_plain(&server->wire.ledger, type))

@@ -832,7 +832,7 @@ END_TEST
 
 static struct definition defines(const char *text)
 {
-	struct definition definition = { .may_commit = true };
+	struct definition definition = { .state = DEFINITION_RELATION, .may_commit = true };
 
 	buf_add_text(&definition.texts, text);
 	buf_add_byte(&definition.texts, 0);
@@ -870,7 +870,7 @@ START_TEST(definitions_are_judged_by_the_next_reading)
 		share_put_reading(&one.database, first);
 		atomic_store(&news->asked_count, cases[i].is_asked);
 		for (int over = 0; over <= cases[i].has_ended; over++)
-			ck_assert(share_judge_definition(&one.database, &definition, false, over));
+			ck_assert(share_judge_definition(&one.database, &definition, over));
 		ck_assert_uint_eq(news->under_way, !cases[i].has_ended);
 		ck_assert_uint_eq(news->uncertain_count, 0);
 		next->state = cases[i].state;
@@ -880,7 +880,7 @@ START_TEST(definitions_are_judged_by_the_next_reading)
 		/* until its loop has judged it by the new one */
 		ck_assert_uint_eq(news->uncertain_count,
 		                  !cases[i].has_ended && next->id != first->id);
-		share_judge_definition(&one.database, &definition, false, true);
+		share_judge_definition(&one.database, &definition, true);
 		ck_assert_uint_eq(news->under_way + news->uncertain_count, 0);
 		atomic_store(&news->asked_count, 0);
 		catalog_reading_release(&first);
@@ -923,15 +923,17 @@ START_TEST(definitions_are_counted)
 		reading->state = cases[i].state;
 		share_put_reading(&one.database, reading);
 		version = news->version;
+		if (is_anything)
+			definition.state = DEFINITION_ANYTHING;
 		definition.may_commit = cases[i].may_commit;
 		definition.is_unclear = cases[i].is_unclear;
 		for (int n = 0; n < 2; n++) /* it is counted once */
-			share_judge_definition(&one.database, &definition, is_anything, false);
+			share_judge_definition(&one.database, &definition, false);
 		ck_assert_uint_eq(news->under_way, cases[i].under_way);
 		ck_assert_msg(news->uncertain_count == cases[i].uncertain, "%s", cases[i].says);
 		ck_assert_msg(news->version - version == cases[i].uncertain, "%s", cases[i].says);
 		for (int n = 0; n < 1 + is_anything; n++) /* and each end of anything is news */
-			share_judge_definition(&one.database, &definition, is_anything, true);
+			share_judge_definition(&one.database, &definition, true);
 		ck_assert_uint_eq(news->under_way + news->uncertain_count, 0);
 		ck_assert_msg(news->ddl_count == cases[i].news + is_anything, "%s", cases[i].says);
 		catalog_reading_release(&reading);

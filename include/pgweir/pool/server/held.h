@@ -34,26 +34,23 @@ enum held_kind {
 	 * it looks like the reply, and all replies behind it are those of the request before.
 	 */
 	HELD_STEP = 1 << 10,
-	HELD_DDL = 1 << 11,     /* the transaction may have changed what functions do */
+	HELD_DDL = 1 << 11,     /* in records only: lease.definition has something */
 	HELD_REST = 1 << 12,    /* any value of parameters that are not reported: a RESET ran */
 	HELD_STARTUP = 1 << 13, /* facts: some that its client gave at the startup were set back */
 	/* a value was reported in another encoding than that of the database, which maps have */
-	HELD_REPORT = 1 << 14,
-	HELD_RELATION = 1 << 15, /* others will see what lease.definition defines */
-	HELD_TEXTS = 1 << 16     /* lease.definition has texts */
+	HELD_REPORT = 1 << 14
 };
 
-#define HELD_KINDS 17
+#define HELD_KINDS 15
 
-/* What the transaction may have defined. */
-#define HELD_DEFINITIONS ((unsigned int)(HELD_DDL | HELD_RELATION | HELD_TEXTS))
+/* Older releases have three kinds for that, and read any of them. */
+#define HELD_DEFINITIONS ((unsigned int)HELD_DDL | 1u << 15 | 1u << 16)
 
 /* What nobody knows of. */
 #define HELD_DOUBT ((unsigned int)(HELD_UNKNOWN | HELD_FOREIGN | HELD_LATE))
 
 enum held_event {
 	HELD_LENT,      /* to another borrower than before */
-	HELD_COMMITTED, /* or rolled back */
 	HELD_SETTLED,   /* PostgreSQL, or the texts, say that nothing of the transaction stays */
 	HELD_ASKED,     /* of a session PostgreSQL has said what there is */
 	HELD_LOADED,    /* all libraries are in the map, or none was loaded */

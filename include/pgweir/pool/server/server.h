@@ -194,7 +194,7 @@ struct server_lease {
 	struct server_sequences sequences;
 	unsigned int error_count;  /* of errors that borrowers have got */
 	unsigned int cancel_count; /* cancels for it in progress */
-	struct vacancy *vacancy;   /* its borrower's DROP DATABASE: pool/vacancy.h; mostly NULL */
+	struct vacancy *vacancy;   /* its borrower's DROP DATABASE: pool/vacancy.c; mostly NULL */
 	usec_t lent_at;            /* valid in LENT */
 	usec_t request_at;         /* start of the current query; 0 = none */
 	/* start of the current transaction; valid in LENT while a transaction runs */
@@ -486,16 +486,29 @@ static inline void server_unwatch(struct server *server, enum server_watch watch
 #define DEFINITIONS_MAX ((size_t)16 * 1024)
 
 /*
- * A text is about to be sent that may define something, or commit what HELD_DDL says. is_shown: it
- * shows what it defines. defines: others see that as soon as it is committed.
+ * A text is about to be sent that may define something, or commit anything that was defined.
+ * is_shown: it shows what it defines. defines: others see that as soon as it is committed.
  */
 void server_note_definition(struct server *server, struct bytes text, bool is_shown, bool defines);
+
+/* The state becomes at least this one. */
+static inline void server_defines(struct server *server, enum definition_state state)
+{
+	if (server->lease.definition.state < state)
+		server->lease.definition.state = state;
+}
+
+static inline bool server_defines_anything(const struct server *server)
+{
+	return server->lease.definition.state == DEFINITION_ANYTHING;
+}
 
 /* Whether a text that is sent now may find definitions that nobody has judged. */
 static inline bool server_may_have_defined(const struct server *server)
 {
-	return server_holds(server, HELD_DDL) ||
-	       (server_holds(server, HELD_RELATION) && !ledger_is_empty(&server->wire.ledger));
+	return server_defines_anything(server) ||
+	       (server->lease.definition.state == DEFINITION_RELATION &&
+	        !ledger_is_empty(&server->wire.ledger));
 }
 
 /* What is sent now asks for values of sequences: a DISCARD SEQUENCES before it must succeed. */

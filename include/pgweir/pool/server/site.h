@@ -103,9 +103,17 @@ struct server_site {
 	struct sparse_sum *closes; /* why servers of the database were closed; NULL: not counted */
 };
 
-/* What a server's transaction may define. */
+/* What a server's transaction may define: each includes those above it. */
+enum definition_state {
+	DEFINITION_NONE,
+	DEFINITION_TEXTS,    /* what the texts define, if anything, their tags will show */
+	DEFINITION_RELATION, /* others will see the relations that the texts define */
+	DEFINITION_ANYTHING  /* no text shows it: it may have changed what functions do */
+};
+
 struct definition {
-	struct buf texts;  /* with HELD_TEXTS: text\0text\0; broken: not all of them */
+	enum definition_state state;
+	struct buf texts;  /* text\0text\0; broken: not all of them */
 	bool may_commit;   /* a text that is not answered may commit it, */
 	bool is_unclear;   /* and may define more than relations */
 	bool is_under_way; /* it is counted: pool/broker.h */
@@ -115,7 +123,7 @@ struct definition {
 enum server_definition {
 	DEFINES_NOTHING,
 	DEFINES_RELATION, /* by the tag of a command: a table, an index or a sequence */
-	DEFINES_ANYTHING, /* or HELD_DDL is there, and is committed */
+	DEFINES_ANYTHING, /* or that is committed */
 	DEFINES_PREPARED, /* what was prepared is committed */
 	DEFINES_LATER,    /* it was prepared, and may be committed on any server */
 	DEFINES_BY_TEXT,  /* lease.definition has changed */
