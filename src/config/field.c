@@ -407,14 +407,14 @@ static bool read_number(const struct setting *setting, const char *text, int64_t
 static bool put_number(union field field, const struct setting *setting, const char *text,
                        struct err *note, struct err *err)
 {
-	int64_t number;
+	bool is_on = strcasecmp(text, "on") == 0;
+	int64_t number = is_on ? setting->on : 0;
 
 	if (setting->word && strcasecmp(text, setting->word) == 0)
 		number = setting->word_is;
-	else if (setting->on && (strcasecmp(text, "on") == 0 || strcasecmp(text, "off") == 0))
-		number = strcasecmp(text, "on") == 0 ? setting->on : 0;
-	else if (!read_number(setting, text, &number, err) ||
-	         !fit_number(setting, &number, note, err))
+	else if (!(setting->on && (is_on || strcasecmp(text, "off") == 0)) &&
+	         (!read_number(setting, text, &number, err) ||
+	          !fit_number(setting, &number, note, err)))
 		return false;
 	if (setting->type == SETTING_INT)
 		*field.number = (int)number;
