@@ -14,7 +14,6 @@
 #include "pgweir/base/refs.h"
 #include "pgweir/config/config.h"
 #include "pgweir/config/entries.h"
-#include "pgweir/config/changes.h"
 #include "pgweir/config/problems.h"
 #include "pgweir/config/settings.h"
 

@@ -8,7 +8,6 @@
  */
 #include "daemon_priv.h"
 
-#include "pgweir/config/changes.h"
 #include "pgweir/config/hosts_from.h"
 
 /* ---- to all modules ---- */
