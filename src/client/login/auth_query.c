@@ -17,8 +17,6 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
-#include "auth_cache_priv.h"
-
 /*
  * ---- lookups ----
  *
