@@ -402,7 +402,8 @@ void clients_configure(struct clients *clients, const struct config *config, str
 }
 
 /* An incomplete client; no other module knows of it yet. */
-static struct client *make(struct clients *clients, const struct address *peer)
+static struct client *make(struct clients *clients, const struct address *peer,
+                           const struct gate *gate)
 {
 	struct client *client = slab_take(&clients->slab);
 
@@ -416,6 +417,7 @@ static struct client *make(struct clients *clients, const struct address *peer)
 	client->clients = clients;
 	client->log = (struct logger){ clients->pools->shared.log, tell_client };
 	client->borrower.ops = &client_borrower_ops;
+	client->borrower.gate = gate ? gate->number : 0;
 	client->params = client->startup = params_none(clients->pools->shared.params);
 	client->peer = *peer;
 	client->connected_at = loop_now(clients->loop);
@@ -466,13 +468,12 @@ static void file_by_id(struct clients *clients, struct client *client)
 void clients_accept(struct clients *clients, int fd, const struct address *peer, struct gate *gate,
                     uint64_t id)
 {
-	struct client *client = make(clients, peer);
+	struct client *client = make(clients, peer, gate);
 
 	if (!client) {
 		close(fd);
 		return;
 	}
-	client_enter_by(client, gate);
 	client->id = id;
 	open_stream(client, fd);
 	file_by_id(clients, client);
@@ -483,9 +484,9 @@ void clients_accept(struct clients *clients, int fd, const struct address *peer,
 }
 
 struct client *clients_revive(struct clients *clients, int fd, const struct address *peer,
-                              uint64_t id)
+                              const struct gate *gate, uint64_t id)
 {
-	struct client *client = make(clients, peer);
+	struct client *client = make(clients, peer, gate);
 
 	if (!client)
 		return NULL;
@@ -494,6 +495,7 @@ struct client *clients_revive(struct clients *clients, int fd, const struct addr
 	file_by_id(clients, client);
 	client->is_admitted = true;
 	clients->pools->with.broker->admitted_count++;
+	atomic_fetch_add(&client_gate(client)->client_count, 1);
 	client_enter(client, CLIENT_AUTHENTICATION);
 	client_login_free(client);
 	client_enter(client, CLIENT_IDLE);
@@ -581,7 +583,7 @@ struct client_parcel *client_pack(struct client *client)
 void client_unpack(struct clients *clients, struct client_parcel **parcelp)
 {
 	struct client_parcel *parcel = *parcelp;
-	struct client *client = make(clients, &parcel->peer);
+	struct client *client = make(clients, &parcel->peer, parcel->gate);
 
 	if (!client) {
 		client_parcel_end(parcelp);
@@ -593,7 +595,6 @@ void client_unpack(struct clients *clients, struct client_parcel **parcelp)
 	client->login->shown = parcel->shown;
 	client->login->shown.has_moved = true;
 	parcel->shown.certificate_name = NULL;
-	client_enter_by(client, parcel->gate);
 	if (!stream_attach(&client->stream, clients->loop, clients->pools->shared.streams,
 	                   &parcel->stream, &client_stream_ops)) {
 		client_close(client, CLOSE_MEMORY);

@@ -233,7 +233,7 @@ bool admit_hold(struct client *client)
 		crowd_refuse(client);
 		return false;
 	}
-	if (client->borrower.gate && !gate_admit(client_gate(client))) {
+	if (!gate_admit(client_gate(client))) {
 		clients->pools->with.broker->admitted_count--;
 		gate_refuse(client);
 		return false;

@@ -17,17 +17,18 @@
 
 #include "../client_priv.h"
 
-/* The settings of a login: those of the client's listener. */
-static inline const struct config *login_config(const struct client *client)
-{
-	return client->borrower.gate ? client_gate(client)->rules.config : client->clients->config;
-}
-
 /* What its listener says, but for the settings. */
 static inline const struct gate_rules *login_rules(const struct client *client)
 {
-	return client->borrower.gate ? &client_gate(client)->rules
-	                             : &client->clients->shared->gates.main;
+	return &client_gate(client)->rules;
+}
+
+/* The settings of a login: those of the client's listener. */
+static inline const struct config *login_config(const struct client *client)
+{
+	const struct config *config = login_rules(client)->config;
+
+	return config ? config : client->clients->config;
 }
 
 /* Frees client->login, which must not be NULL, and sets it to NULL. */
