@@ -685,19 +685,16 @@ static bool database_fits(const struct pattern *pattern, const struct hba_facts 
 	return pattern_matches(pattern, facts->database, NULL);
 }
 
-static bool databases_fit(const struct patterns *patterns, const struct hba_facts *facts)
+static bool user_fits(const struct pattern *pattern, const struct hba_facts *facts)
 {
-	for (size_t i = 0; i < patterns->count; i++) {
-		if (database_fits(&patterns->at[i], facts))
-			return true;
-	}
-	return false;
+	return pattern_matches(pattern, facts->user, NULL);
 }
 
-static bool users_fit(const struct patterns *patterns, const char *user)
+static bool any_fits(const struct patterns *patterns, const struct hba_facts *facts,
+                     bool (*judge)(const struct pattern *pattern, const struct hba_facts *facts))
 {
 	for (size_t i = 0; i < patterns->count; i++) {
-		if (pattern_matches(&patterns->at[i], user, NULL))
+		if (judge(&patterns->at[i], facts))
 			return true;
 	}
 	return false;
@@ -747,8 +744,9 @@ enum hba_answer hba_find(const struct hba *hba, const struct hba_facts *facts,
 	for (size_t i = 0; i < hba->count; i++) {
 		const struct hba_rule *rule = &hba->rules[i];
 
-		if (!type_fits(rule->type, facts) || !databases_fit(&rule->databases, facts) ||
-		    !users_fit(&rule->users, facts->user))
+		if (!type_fits(rule->type, facts) ||
+		    !any_fits(&rule->databases, facts, database_fits) ||
+		    !any_fits(&rule->users, facts, user_fits))
 			continue;
 		switch (address_fits(rule, facts)) {
 		case MATCH_NO:

@@ -357,30 +357,24 @@ void config_compare(const struct config *old, const struct config *fresh, config
 
 /* ---- origins ---- */
 
-static const struct source_pos *find_origin(const struct config *config, const char *name)
+struct source_pos config_origin(const struct config *config, const char *name)
 {
 	const struct setting *setting = setting_find(name);
 
-	return setting ? &config->origins[setting - settings] : NULL;
-}
-
-struct source_pos config_origin(const struct config *config, const char *name)
-{
-	const struct source_pos *origin = find_origin(config, name);
-
-	assert(origin);
-	return *origin;
+	assert(setting);
+	return config->origins[setting - settings];
 }
 
 struct source_pos config_source_pos(const struct config *config, const char *name)
 {
-	const struct source_pos *origin = find_origin(config, name), *main;
-
-	if (origin && (origin->file || origin->line == SOURCE_SET))
-		return *origin;
 	/* The file that was loaded: in conffile, unless a line or SET gave that another value. */
-	main = find_origin(config, "conffile");
-	return (struct source_pos){ main->file ? main->file : config->conffile, 0 };
+	struct source_pos origin = { 0 }, main = config_origin(config, "conffile");
+
+	if (setting_find(name))
+		origin = config_origin(config, name);
+	if (origin.file || origin.line == SOURCE_SET)
+		return origin;
+	return (struct source_pos){ main.file ? main.file : config->conffile, 0 };
 }
 
 struct source_pos config_source_pos_of_text(const struct config *config, const char *text)

@@ -249,6 +249,12 @@ enum config_change config_with(const struct config *old, const char *name, const
  */
 bool value_time(const char *text, usec_t unit, int base, usec_t *value, struct err *err);
 
+/*
+ * Parses the quoted text at *at in place, and moves *at past it. A doubled quote means one quote.
+ * NULL: the closing quote is missing.
+ */
+char *value_take_quoted(char **at);
+
 /* Whether the list contains exactly this name. */
 bool config_list_has(const struct config_list *list, const char *name);
 
