@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "pgweir/base/text.h"
-#include "pgweir/config/hosts_from.h"
+#include "pgweir/config/entries.h"
 #include "pgweir/config/settings.h"
 
 #include "config_priv.h"

@@ -8,7 +8,7 @@
  */
 #include "daemon_priv.h"
 
-#include "pgweir/config/hosts_from.h"
+#include "pgweir/config/entries.h"
 
 /* ---- to all modules ---- */
 

@@ -202,7 +202,7 @@ struct config {
 	struct refs refs;
 	struct config_entries *entries;
 	struct source_pos origins[settings_count]; /* of each row of settings[]: config/config.h */
-	struct buf found; /* hosts of entries with hosts_from: config/hosts_from.h */
+	struct buf found; /* hosts of entries with hosts_from: config/entries.h */
 
 #define SETTING(type, name, ...) type name;
 #include "pgweir/config/settings_table.h"
