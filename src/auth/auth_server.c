@@ -132,8 +132,7 @@ static enum auth_server_result derive(struct auth_server *auth, const char *pass
 }
 
 /*
-  * ---- a password: sent in cleartext, or hashed with a salt of ours (md5) ----
-
+ * ---- a password: sent in cleartext, or hashed with a salt of ours (md5) ----
  *
  * Hard here: a cleartext password is compared with whatever kind of secret the user has. With a
  * SCRAM secret this needs a derivation, so the result comes later. PAM and LDAP check it
@@ -262,8 +261,7 @@ static enum auth_server_result ask_md5(struct auth_server *auth, struct buf *out
 }
 
 /*
-  * ---- SCRAM: the computations of scram.c in protocol messages ----
-
+ * ---- SCRAM: the computations of scram.c in protocol messages ----
  *
  * Hard here: the keys of a plain secret are derived between the client's proof and our answer.
  * If the keys are cached, a correct proof needs no derivation. A wrong proof then still waits

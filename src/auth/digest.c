@@ -126,8 +126,7 @@ bool base64_decode(struct bytes in, void *out, size_t capacity, size_t *count)
 }
 
 /*
-  * ---- saslprep, by libidn ----
-
+ * ---- saslprep, by libidn ----
  *
  * As in PostgreSQL: code points that Unicode 3.2 does not define are forbidden, ASCII is used
  * unchanged, and if SASLprep fails, the bytes are used unchanged. Any difference would derive

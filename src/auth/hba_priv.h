@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * HBA rules, internal to the module.
+ * The lines of HBA files and the options of LDAP, internal to the module.
  */
 #ifndef PGWEIR_AUTH_HBA_PRIV_H
 #define PGWEIR_AUTH_HBA_PRIV_H
@@ -71,30 +71,64 @@ bool pattern_has_group(const struct pattern *pattern);
  */
 bool pattern_matches(const struct pattern *pattern, const char *subject, struct bytes *group);
 
-/* The words of one field. count 0: there is no such field. */
-struct rule_field {
-	const struct rule_word *words;
-	size_t count;
-};
-
-/* Makes patterns from all words of a field, as pattern_init() does. */
-bool patterns_init(struct patterns *patterns, struct rule_field field, unsigned int keywords,
-                   struct err *err);
-void patterns_done(struct patterns *patterns);
-
-/*
- * Parses a rule. false: *err says why, and *rule can be freed by hba_rule_done() too. A rule that
- * PgBouncer accepts but that can admit nobody is accepted, and has a flaw.
- */
-bool hba_rule_read(struct hba_rule *rule, const struct rule_line *line, const struct hba *hba,
-                   struct err *err);
-void hba_rule_done(struct hba_rule *rule);
-
-/* The keyword for an address; NULL: there is none. */
-const char *hba_where_word(enum hba_where where);
-
 /* ---- ident: which system user may log in as which database user ---- */
 
 bool ident_has_map(const struct hba *hba, const char *map);
+
+/*
+ * ---- ldap ----
+ *
+ * LDAP options, as in auth_ldap_options and HBA lines.
+ *
+ *   ldapserver="a.example.com b.example.com" ldapbasedn="dc=example,dc=com" ldaptls=1
+ *
+ * Options are key=value, separated by blanks. A value in quotes may contain blanks, and ""
+ * means one quote.
+ */
+
+#define LDAP_OPTIONS_MAX 8192 /* bytes of all options together */
+
+enum ldap_scope { LDAP_AT_BASE, LDAP_ONE_LEVEL, LDAP_SUBTREE }; /* as libldap has them */
+
+/* All texts are owned. NULL: the option is not set, unless the comment says otherwise. */
+struct ldap_options {
+	char *servers; /* names and addresses, separated by blanks; never NULL */
+	int port;      /* 0 = default of the scheme */
+	bool is_ldaps; /* TLS from the start */
+	bool has_start_tls;
+	/* simple bind: prefix, name and suffix make the user's entry */
+	char *prefix, *suffix;
+	/* search and bind: if base_dn is set, the user's entry is searched */
+	char *base_dn;
+	char *bind_dn, *bind_password; /* both or neither: who searches */
+	char *search_attribute;        /* used if there is no filter; NULL = uid */
+	char *search_filter;           /* contains $username */
+	enum ldap_scope scope;
+	bool is_contradictory; /* the only error is that two options exclude each other */
+};
+
+/* false: *err says why, without a secret. Call ldap_options_done() in both cases. */
+bool ldap_options_parse(const char *text, struct ldap_options *options, struct err *err);
+
+/* Wipes and frees the texts. */
+void ldap_options_done(struct ldap_options *options);
+
+/* The option that is never shown. */
+#define LDAP_PASSWORD "ldapbindpasswd="
+
+/* Adds an option to a text of options, quoted if necessary. */
+void ldap_options_add(struct buf *text, const char *option);
+
+/* Makes the entry for a simple bind. The name is escaped: it stays one value of one attribute. */
+void ldap_options_dn(const struct ldap_options *options, const char *user, struct buf *out);
+
+/* Makes the filter of a search. The name is escaped: none of its characters is special. */
+void ldap_options_filter(const struct ldap_options *options, const char *user, struct buf *out);
+
+/*
+ * Parses ldap[s]://host[:port]/base[?attribute[?scope[?filter]]] into the options, by libldap. An
+ * empty part changes nothing.
+ */
+bool ldap_options_url(struct ldap_options *options, const char *url, struct err *err);
 
 #endif

@@ -13,7 +13,7 @@
  * where none of its characters may have a special meaning. And one option is a password, so an
  * error text must not repeat a word of an invalid text.
  */
-#include "outside_priv.h"
+#include "pgweir/auth/outside.h"
 
 #include <ctype.h>
 #include <errno.h>

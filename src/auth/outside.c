@@ -2,7 +2,7 @@
 /*
  * Passwords that PAM or LDAP checks. Only this file uses libpam.
  */
-#include "outside_priv.h"
+#include "pgweir/auth/outside.h"
 
 #include <errno.h>
 #include <stdarg.h>

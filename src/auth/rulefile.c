@@ -295,8 +295,7 @@ void rulefile_read(struct rule_reader *reader, const char *path)
 }
 
 /*
-  * ---- patterns for names in rules ----
-
+ * ---- patterns for names in rules ----
  *
  * Regular expressions are POSIX extended ones, by the C library. They are matched against texts
  * of unauthenticated clients, so none may be slow: back-references are refused, and length and
@@ -457,26 +456,4 @@ bool pattern_matches(const struct pattern *pattern, const char *subject, struct 
 		*group =
 		    bytes_of(subject + found[1].rm_so, (size_t)(found[1].rm_eo - found[1].rm_so));
 	return true;
-}
-
-bool patterns_init(struct patterns *patterns, struct rule_field field, unsigned int keywords,
-                   struct err *err)
-{
-	*patterns = (struct patterns){ .at = calloc(field.count + 1, sizeof(*patterns->at)) };
-	if (!patterns->at)
-		return err_set(err, ERR_MEMORY, "no memory");
-	for (; patterns->count < field.count; patterns->count++) {
-		if (!pattern_init(&patterns->at[patterns->count], &field.words[patterns->count],
-		                  keywords, err))
-			return false;
-	}
-	return true;
-}
-
-void patterns_done(struct patterns *patterns)
-{
-	for (size_t i = 0; i < patterns->count; i++)
-		pattern_done(&patterns->at[i]);
-	free(patterns->at);
-	*patterns = (struct patterns){ NULL, 0 };
 }

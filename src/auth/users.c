@@ -20,6 +20,7 @@
 #include "pgweir/auth/digest.h"
 #include "pgweir/auth/scram.h"
 #include "pgweir/base/buf.h"
+#include "pgweir/config/config.h"
 
 /* A user, in one allocation: both texts follow the struct. */
 struct row {
@@ -38,7 +39,6 @@ struct users {
 
 struct reader {
 	struct source_pos pos;
-	struct buf name, secret;
 	struct problems *problems;
 };
 
@@ -74,21 +74,18 @@ static void free_all(struct users *users)
 	free(users);
 }
 
-static bool add_user(struct users *users, const struct reader *reader)
+static bool add_user(struct users *users, const struct reader *reader, const char *name,
+                     const char *secret)
 {
-	const struct buf *name = &reader->name, *secret = &reader->secret;
-	struct row *old, *row = malloc(sizeof(*row) + secret->count + name->count + 2);
-	char *at;
+	size_t name_size = strlen(name) + 1, secret_size = strlen(secret) + 1;
+	struct row *old, *row = malloc(sizeof(*row) + secret_size + name_size);
+	const char *at;
 
 	if (!row)
 		return false;
-	*row = (struct row){ .secret_count = secret->count };
-	at = row->texts + secret->count + 1;
-	if (secret->count)
-		memcpy(row->texts, secret->at, secret->count);
-	row->texts[secret->count] = 0;
-	memcpy(at, name->at, name->count);
-	at[name->count] = 0;
+	*row = (struct row){ .secret_count = secret_size - 1 };
+	memcpy(row->texts, secret, secret_size);
+	at = memcpy(row->texts + secret_size, name, name_size);
 	row->user.name = at;
 	row->user.secret = users_secret_of(row->texts);
 	row->user.line = reader->pos.line;
@@ -100,7 +97,7 @@ static bool add_user(struct users *users, const struct reader *reader)
 		              old->user.name, old->user.line);
 		free_row(users, old);
 	}
-	HASH_ADD_KEYPTR(hh, users->by_name, row->user.name, name->count, row);
+	HASH_ADD_KEYPTR(hh, users->by_name, row->user.name, name_size - 1, row);
 	return true;
 }
 
@@ -109,53 +106,54 @@ static bool refuse_line(const struct reader *reader, const char *reason)
 	return problems_add(reader->problems, reader->pos, "%s", reason);
 }
 
-static struct bytes skip_blanks(struct bytes line)
+static char *skip_blanks(char *at) { return at + strspn(at, " \t\r"); }
+
+/* Takes a text in quotes off the front of the line, which ends at `end`. NULL: it is refused. */
+static const char *take_quoted(const struct reader *reader, char **at, const char *end, size_t max)
 {
-	while (line.count && (*line.at == ' ' || *line.at == '\t' || *line.at == '\r'))
-		line = bytes_skip(line, 1);
-	return line;
+	const char *text = NULL, *from = *at;
+
+	if (*from != '"')
+		refuse_line(reader, "a name and a secret in double quotes are expected");
+	else if (!(text = value_take_quoted(at)))
+		refuse_line(reader, memchr(from, 0, (size_t)(end - from))
+		                        ? "a zero byte"
+		                        : "a closing quote is missing");
+	else if (strlen(text) <= max)
+		return text;
+	else
+		refuse_line(reader, "name or secret is too long");
+	return NULL;
 }
 
-/* Takes a text in quotes off the front of the line. */
-static bool take_quoted(const struct reader *reader, struct bytes *line, struct buf *out)
+static bool read_user(const struct reader *reader, char *at, const char *end, struct users *users)
 {
-	buf_clear(out);
-	if (!line->count || *line->at != '"')
-		return refuse_line(reader, "a name and a secret in double quotes are expected");
-	for (size_t i = 1; i < line->count; i++) {
-		if (line->at[i] == '"' && (++i == line->count || line->at[i] != '"')) {
-			*line = bytes_skip(*line, i);
-			return buf_ok(out) || refuse_line(reader, "name or secret is too long");
-		}
-		if (!line->at[i])
-			return refuse_line(reader, "a zero byte");
-		buf_add_byte(out, line->at[i]);
-	}
-	return refuse_line(reader, "a closing quote is missing");
-}
+	const char *name = take_quoted(reader, &at, end, USER_NAME_MAX), *secret;
 
-static bool read_user(struct reader *reader, struct bytes line, struct users *users)
-{
-	if (!take_quoted(reader, &line, &reader->name))
+	if (!name)
 		return false;
-	line = skip_blanks(line);
-	if (!take_quoted(reader, &line, &reader->secret))
+	at = skip_blanks(at);
+	secret = take_quoted(reader, &at, end, USER_SECRET_MAX);
+	if (!secret)
 		return false;
-	if (reader->name.count == 0)
+	if (!*name)
 		return refuse_line(reader, "the name is empty");
-	return add_user(users, reader) || refuse_line(reader, "out of memory");
+	return add_user(users, reader, name, secret) || refuse_line(reader, "out of memory");
 }
 
-static void read_lines(struct reader *reader, struct bytes text, struct users *users)
+/* The text ends with a zero, and is modified. */
+static void read_lines(struct reader *reader, char *line, const char *end, struct users *users)
 {
-	while (text.count) {
-		struct bytes line = bytes_take_until(&text, '\n');
-		bool is_comment = line.count && *line.at == ';';
+	while (line < end) {
+		char *stop = memchr(line, '\n', (size_t)(end - line)), *at = skip_blanks(line);
 
+		if (!stop)
+			stop = (char *)end;
+		*stop = 0;
 		reader->pos.line++;
-		line = skip_blanks(line);
-		if (!is_comment && line.count)
-			read_user(reader, line, users);
+		if (*line != ';' && at < stop)
+			read_user(reader, at, stop, users);
+		line = stop + 1;
 	}
 }
 
@@ -175,38 +173,28 @@ static bool list_secrets(struct users *users)
 
 struct users *users_none(void) { return calloc(1, sizeof(struct users)); }
 
-/* `file` is its name in the problems. */
-static struct users *parse(struct bytes text, const char *file, struct problems *problems)
+struct users *users_load(const char *path, struct source_pos pos, struct problems *problems)
 {
-	struct reader reader = { .pos.file = file,
-		                 .problems = problems,
-		                 .name.limit = USER_NAME_MAX,
-		                 .secret.limit = USER_SECRET_MAX,
-		                 .secret.is_secret = true };
-	struct users *users = users_none();
+	struct reader reader = { .pos.file = path, .problems = problems };
+	struct buf text = { .limit = USERS_FILE_MAX, .is_secret = true };
+	const char *failed = buf_read_file(&text, path);
+	struct users *users;
+	size_t count = text.count;
 
+	if (failed) {
+		problems_add(problems, pos, "auth_file: cannot %s %s: %s", failed, path,
+		             strerror(errno));
+		buf_free(&text);
+		return NULL;
+	}
+	buf_text(&text); /* there is room, as that is read by pieces */
+	users = users_none();
 	if (users)
-		read_lines(&reader, text, users);
+		read_lines(&reader, text.at, text.at + count, users);
 	if (users && !list_secrets(users))
 		users_release(&users);
 	if (!users)
 		problems_add(problems, (struct source_pos){ 0 }, "out of memory");
-	buf_free(&reader.name);
-	buf_wipe(&reader.secret);
-	return users;
-}
-
-struct users *users_load(const char *path, struct source_pos pos, struct problems *problems)
-{
-	struct buf text = { .limit = USERS_FILE_MAX, .is_secret = true };
-	const char *failed = buf_read_file(&text, path);
-	struct users *users = NULL;
-
-	if (failed)
-		problems_add(problems, pos, "auth_file: cannot %s %s: %s", failed, path,
-		             strerror(errno));
-	else
-		users = parse(buf_bytes(&text), path, problems);
 	buf_free(&text);
 	return users;
 }

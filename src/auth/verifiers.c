@@ -31,8 +31,7 @@ struct derived {
 };
 
 /*
-  * ---- one derivation, on a helper thread ----
-
+ * ---- one derivation, on a helper thread ----
  *
  *   verifiers --holds--> derived <--holds-- auth_server, auth_client, auth_work
  *

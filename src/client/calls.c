@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Calls, and applications.
+ * Calls, applications, and the limits of statements.
  *
  * In the heap, the statement that was sent least often is the first one; of those that were sent
  * equally often, the one that was not for longest.
@@ -321,4 +321,79 @@ void applications_reset(struct applications *applications)
 	HASH_ITER (hh, applications->table, application, next)
 		application->xact_count = application->error_count = 0;
 	applications->gone_xact_count = applications->gone_error_count = 0;
+}
+
+/* ---- limits: one whose entry is gone is kept, as it may run still, and come again ---- */
+
+static struct statement_limit *find_limit(const struct statement_limits *limits, uint64_t digest)
+{
+	return TABLE_GET_OWN(hh, limits->table, &digest, sizeof(digest));
+}
+
+struct statement_limit *statement_limits_find(const struct statement_limits *limits,
+                                              uint64_t digest)
+{
+	struct statement_limit *limit = limits->table ? find_limit(limits, digest) : NULL;
+
+	return limit && limit->entry ? limit : NULL;
+}
+
+/* NULL: no memory. */
+static struct statement_limit *find_or_add(struct statement_limits *limits, uint64_t digest)
+{
+	struct statement_limit *limit = find_limit(limits, digest);
+
+	if (limit)
+		return limit;
+	limit = calloc(1, sizeof(*limit));
+	if (!limit)
+		return NULL;
+	limit->digest = digest;
+	HASH_ADD(hh, limits->table, digest, sizeof(digest), limit);
+	return limit;
+}
+
+bool statement_limits_configure(struct statement_limits *limits, const struct config *config)
+{
+	const struct config_statement *entry = NULL;
+	bool has_all = true;
+
+	for (struct statement_limit *limit = limits->table; limit; limit = limit->hh.next)
+		limit->entry = NULL;
+	config_unref(&limits->config);
+	limits->config = config_ref(config);
+	while ((entry = config_statement_next(config, entry))) {
+		struct statement_limit *limit = find_or_add(limits, entry->digest);
+
+		if (limit)
+			limit->entry = entry;
+		has_all &= limit != NULL;
+	}
+	return has_all;
+}
+
+void statement_limits_done(struct statement_limits *limits)
+{
+	struct statement_limit *limit, *next;
+
+	config_unref(&limits->config);
+	HASH_ITER (hh, limits->table, limit, next) {
+		HASH_DEL(limits->table, limit);
+		free(limit);
+	}
+}
+
+bool statement_limit_refuse(struct statement_limit *limit, struct err *err)
+{
+	const struct config_statement *entry = limit->entry;
+
+	atomic_fetch_add(&limit->refused_count, 1);
+	if (entry->block)
+		err_set(err, ERR_RIGHTS, "statement %s is blocked", entry->name);
+	else
+		err_set(err, ERR_LIMIT, "statement %s is running %d times already", entry->name,
+		        entry->max_running);
+	/* A client does not learn where the file is. */
+	return err_detail(err, "%s in [statements], line %d.",
+	                  entry->block ? "block" : "max_running", entry->pos.line);
 }

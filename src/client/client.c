@@ -229,10 +229,10 @@ static void note_end(const struct client *client, enum close_reason reason, cons
 
 void client_release_admission(struct client *client)
 {
-	if (client->is_admitted)
+	if (client->is_admitted) {
 		client->clients->pools->with.broker->admitted_count--;
-	if (client->is_admitted && client->borrower.gate)
 		atomic_fetch_sub(&client_gate(client)->client_count, 1);
+	}
 	client->is_admitted = false;
 }
 

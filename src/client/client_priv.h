@@ -231,24 +231,19 @@ void cancel_request_end(struct client *client);
 /* ---- clients.c ---- */
 
 /*
- * Makes a client that another process of ours hands over, which has logged in there. It is
- * incomplete, in CLIENT_IDLE. id 0: a new id. NULL: no memory; the caller still owns fd.
+ * Makes a client that another process of ours hands over, which has logged in there by this gate
+ * (NULL: main). It is incomplete, in CLIENT_IDLE. id 0: a new id. NULL: no memory; the caller still
+ * owns fd.
  */
 struct client *clients_revive(struct clients *clients, int fd, const struct address *peer,
-                              uint64_t id);
+                              const struct gate *gate, uint64_t id);
 
-/* NULL: it came by the main listener. */
 static inline struct gate *client_gate(const struct client *client)
 {
+	struct gate_table *gates = &client->clients->shared->gates;
 	uint8_t number = client->borrower.gate;
 
-	return number ? client->clients->shared->gates.at[number] : NULL;
-}
-
-/* It comes by this gate, or by the main listener (NULL). */
-static inline void client_enter_by(struct client *client, struct gate *gate)
-{
-	client->borrower.gate = gate ? gate->number : 0;
+	return number ? gates->at[number] : &gates->main;
 }
 
 /* What its mode decides. */

@@ -402,45 +402,6 @@ void clients_configure(struct clients *clients, const struct config *config, str
 	users_release(&old_users);
 }
 
-/* An incomplete client; no other module knows of it yet. */
-static struct client *make(struct clients *clients, const struct address *peer)
-{
-	struct client *client = slab_take(&clients->slab);
-
-	if (!client)
-		return NULL;
-	client->login = calloc(1, sizeof(*client->login));
-	if (!client->login) {
-		slab_put(&clients->slab, client);
-		return NULL;
-	}
-	client->clients = clients;
-	client->log = (struct logger){ clients->pools->shared.log, tell_client };
-	client->borrower.ops = &client_borrower_ops;
-	client->params = client->startup = params_none(clients->pools->shared.params);
-	client->peer = *peer;
-	client->connected_at = loop_now(clients->loop);
-	return client;
-}
-
-static void open_stream(struct client *client, int fd)
-{
-	struct clients *clients = client->clients;
-
-	stream_open(&client->stream, clients->loop, clients->pools->shared.streams, fd,
-	            &client_stream_ops);
-}
-
-/* The stream of a new client is open: its login begins. */
-static void clients_begin_login(struct client *client)
-{
-	client_login_begin(client);
-	unauthenticated_add(client);
-	client->stream.is_secret = true; /* until the login is over: a password may arrive */
-	if (!stream_want(&client->stream, WANT_INPUT))
-		client_close(client, CLOSE_NOT_WATCHED);
-}
-
 /*
  * Inserts the client in the order of ids, and counts it. Mostly it is the last one. A take-over
  * brings those of one loop after those of another: then the next is behind the one before it.
@@ -464,19 +425,59 @@ static void file_by_id(struct clients *clients, struct client *client)
 		TAILQ_INSERT_HEAD(&clients->list, client, node);
 }
 
+/* An incomplete client. */
+static struct client *make(struct clients *clients, const struct address *peer,
+                           const struct gate *gate, uint64_t id)
+{
+	struct client *client = slab_take(&clients->slab);
+
+	if (!client)
+		return NULL;
+	client->login = calloc(1, sizeof(*client->login));
+	if (!client->login) {
+		slab_put(&clients->slab, client);
+		return NULL;
+	}
+	client->clients = clients;
+	client->log = (struct logger){ clients->pools->shared.log, tell_client };
+	client->borrower.ops = &client_borrower_ops;
+	client->borrower.gate = gate ? gate->number : 0;
+	client->params = client->startup = params_none(clients->pools->shared.params);
+	client->peer = *peer;
+	client->connected_at = loop_now(clients->loop);
+	client->id = id;
+	file_by_id(clients, client);
+	return client;
+}
+
+static void open_stream(struct client *client, int fd)
+{
+	struct clients *clients = client->clients;
+
+	stream_open(&client->stream, clients->loop, clients->pools->shared.streams, fd,
+	            &client_stream_ops);
+}
+
+/* The stream of a new client is open: its login begins. */
+static void clients_begin_login(struct client *client)
+{
+	client_login_begin(client);
+	unauthenticated_add(client);
+	client->stream.is_secret = true; /* until the login is over: a password may arrive */
+	if (!stream_want(&client->stream, WANT_INPUT))
+		client_close(client, CLOSE_NOT_WATCHED);
+}
+
 void clients_accept(struct clients *clients, int fd, const struct address *peer, struct gate *gate,
                     uint64_t id)
 {
-	struct client *client = make(clients, peer);
+	struct client *client = make(clients, peer, gate, id);
 
 	if (!client) {
 		close(fd);
 		return;
 	}
-	client_enter_by(client, gate);
-	client->id = id;
 	open_stream(client, fd);
-	file_by_id(clients, client);
 	clients_begin_login(client);
 	if (client->state == CLIENT_STARTUP && clients->config->tcp_defer_accept > 0 &&
 	    !address_is_unix(peer))
@@ -484,17 +485,16 @@ void clients_accept(struct clients *clients, int fd, const struct address *peer,
 }
 
 struct client *clients_revive(struct clients *clients, int fd, const struct address *peer,
-                              uint64_t id)
+                              const struct gate *gate, uint64_t id)
 {
-	struct client *client = make(clients, peer);
+	struct client *client = make(clients, peer, gate, id ? id : pools_next_id(clients->pools));
 
 	if (!client)
 		return NULL;
-	client->id = id ? id : pools_next_id(clients->pools);
 	open_stream(client, fd);
-	file_by_id(clients, client);
 	client->is_admitted = true;
 	clients->pools->with.broker->admitted_count++;
+	atomic_fetch_add(&client_gate(client)->client_count, 1);
 	client_enter(client, CLIENT_AUTHENTICATION);
 	client_login_free(client);
 	client_enter(client, CLIENT_IDLE);
@@ -582,19 +582,16 @@ struct client_parcel *client_pack(struct client *client)
 void client_unpack(struct clients *clients, struct client_parcel **parcelp)
 {
 	struct client_parcel *parcel = *parcelp;
-	struct client *client = make(clients, &parcel->peer);
+	struct client *client = make(clients, &parcel->peer, parcel->gate, parcel->id);
 
 	if (!client) {
 		client_parcel_end(parcelp);
 		return;
 	}
-	client->id = parcel->id;
 	client->connected_at = parcel->connected_at;
-	file_by_id(clients, client);
 	client->login->shown = parcel->shown;
 	client->login->shown.has_moved = true;
 	parcel->shown.certificate_name = NULL;
-	client_enter_by(client, parcel->gate);
 	if (!stream_attach(&client->stream, clients->loop, clients->pools->shared.streams,
 	                   &parcel->stream, &client_stream_ops)) {
 		client_close(client, CLOSE_MEMORY);

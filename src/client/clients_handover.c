@@ -187,8 +187,7 @@ static void write_facts(const struct client *client, struct buf *record)
 	text_copy(values.database, sizeof(values.database), client->database->name);
 	text_copy(values.role, sizeof(values.role), client->role->name);
 	text_copy(values.pool, sizeof(values.pool), borrower->pool->role->name);
-	if (borrower->gate)
-		text_copy(values.gate, sizeof(values.gate), client_gate(client)->name);
+	text_copy(values.gate, sizeof(values.gate), client_gate(client)->name);
 	session_write(client, &values);
 	listening_write_channels(client, &values, &channels);
 	record_write(record, &client_record_table, &values);
@@ -284,18 +283,12 @@ struct lane *client_lane(const struct lanes *lanes, struct bytes body)
 }
 
 /* It keeps its mode, also if its listener has another one here, or none of the name is left. */
-static void enter_by(struct client *client, const struct client_record *record)
+static void take_rules(struct client *client, const struct client_record *record)
 {
-	const struct clients *clients = client->clients;
-	struct gate *gate = *record->gate ? gate_find(&clients->shared->gates, record->gate) : NULL;
-
-	client_enter_by(client, gate);
-	if (gate)
-		atomic_fetch_add(&gate->client_count, 1);
 	client->borrower.rules = (uint8_t)record->rules;
 	client->borrower.patience = (uint8_t)record->patience;
 	if (record->rules)
-		pools_serve_mode(clients->pools, (enum pool_mode)(record->rules - 1));
+		pools_serve_mode(client->clients->pools, (enum pool_mode)(record->rules - 1));
 }
 
 /* Links the client with its database, user and pool. false: no memory, or no such database. */
@@ -354,7 +347,7 @@ static enum close_reason restore(struct client *client, const struct client_reco
 {
 	const struct server *lent = values->is_lent ? arrival->lent : NULL;
 
-	enter_by(client, values);
+	take_rules(client, values);
 	if (!enter_house(client, values) ||
 	    (values->is_lent && !(lent && lent->pool == client->borrower.pool)))
 		return CLOSE_DATABASE_REMOVED;
@@ -378,11 +371,13 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 	if (record.is_bad || *fd < 0)
 		return;
 	is_known = values.id && values.id <= arrival->last_id;
-	client = clients_revive(clients, *fd, &values.peer, is_known ? values.id : 0);
+	client = clients_revive(clients, *fd, &values.peer,
+	                        gate_find(&clients->shared->gates, values.gate),
+	                        is_known ? values.id : 0);
 	if (!client)
 		return;
 	*fd = -1;
-	if (!stream_read_tls(&client->stream, &record, true, clients->shared->gates.main.tls,
+	if (!stream_read_tls(&client->stream, &record, true, clients->shared->gates.main.rules.tls,
 	                     &is_same)) {
 		client_close(client, CLOSE_MEMORY);
 		return;

@@ -53,12 +53,13 @@ void gates_done(struct gate_table *table)
 		gate_rules_done(&table->at[table->count]->rules);
 		free(table->at[table->count]);
 	}
-	gate_rules_done(&table->main);
+	gate_rules_done(&table->main.rules);
 }
 
 bool gate_admit(struct gate *gate)
 {
-	unsigned int most = (unsigned int)gate->rules.entry->max_client_conn;
+	const struct config_listener *entry = gate->rules.entry;
+	unsigned int most = entry ? (unsigned int)entry->max_client_conn : 0;
 
 	if (atomic_fetch_add(&gate->client_count, 1) < most || most == 0)
 		return true;

@@ -14,7 +14,6 @@
 #include "pgweir/base/refs.h"
 #include "pgweir/config/config.h"
 #include "pgweir/config/entries.h"
-#include "pgweir/config/changes.h"
 #include "pgweir/config/problems.h"
 #include "pgweir/config/settings.h"
 
@@ -30,12 +29,6 @@
 
 /* base 0 accepts 0x10 and 010 as in C; base 10 does not. */
 bool value_int(const char *text, int base, int64_t *value, struct err *err);
-
-/*
- * Parses the quoted text at *at in place, and moves *at past it. A doubled quote means one quote.
- * NULL: the closing quote is missing.
- */
-char *value_take_quoted(char **at);
 
 /* In rows that are sorted by name. NULL: none. */
 const struct setting *setting_find_in(const struct setting *rows, size_t count, const char *name);

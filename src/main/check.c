@@ -25,7 +25,6 @@
 #include "pgweir/auth/auth_client.h"
 #include "pgweir/auth/auth_methods.h"
 #include "pgweir/base/text.h"
-#include "pgweir/config/changes.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/config/settings.h"
 #include "pgweir/net/listener.h"

@@ -12,7 +12,6 @@
 #include "pgweir/auth/auth_methods.h"
 #include "pgweir/auth/outside.h"
 #include "pgweir/base/text.h"
-#include "pgweir/config/changes.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/net/tls.h"
 #include "pgweir/pgwire/startup.h"

@@ -8,8 +8,7 @@
  */
 #include "daemon_priv.h"
 
-#include "pgweir/config/changes.h"
-#include "pgweir/config/hosts_from.h"
+#include "pgweir/config/entries.h"
 
 /* ---- to all modules ---- */
 
@@ -28,7 +27,7 @@ static void apply_to_lane(struct lane *lane, const struct parts *now)
 
 static void apply_to_all(struct clients_shared *shared, const struct parts *now)
 {
-	struct gate_rules *main = &shared->gates.main;
+	struct gate_rules *main = &shared->gates.main.rules;
 
 	gate_rules_done(main);
 	*main = (struct gate_rules){ .hba = hba_hold(now->hba),

@@ -18,7 +18,6 @@
 #include "pgweir/auth/digest.h"
 #include "pgweir/base/container_of.h"
 #include "pgweir/config/entries.h"
-#include "pgweir/config/hosts_from.h"
 #include "pgweir/net/fetch.h"
 #include "pgweir/net/tls.h"
 #include "pgweir/pool/clusters.h"

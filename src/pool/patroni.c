@@ -17,7 +17,6 @@
 
 #include "pgweir/base/json.h"
 #include "pgweir/config/entries.h"
-#include "pgweir/config/hosts_from.h"
 
 /* The member as an item of a list. false: it has no place yet, or no good one. */
 static bool place_of(const struct json *member, char out[PATRONI_PLACE_SIZE])

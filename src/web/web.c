@@ -13,7 +13,6 @@
 
 #include "pgweir/auth/digest.h"
 #include "pgweir/base/text.h"
-#include "pgweir/config/changes.h"
 #include "pgweir/net/address.h"
 
 #define RETRY_LIMIT (200 * USEC_PER_MS)

@@ -3,7 +3,7 @@
  * Fuzzing LDAP options and user names: options are accepted or refused with a
  * reason, and no user name can end the value that it is inserted into.
  */
-#include "../../src/auth/outside_priv.h"
+#include "../../src/auth/hba_priv.h"
 
 #include <assert.h>
 #include <stdlib.h>

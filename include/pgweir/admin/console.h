@@ -12,7 +12,6 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/client/clients.h"
 #include "pgweir/client/lanes.h"
-#include "pgweir/config/changes.h"
 #include "pgweir/config/config.h"
 #include "pgweir/net/resolver.h"
 #include "pgweir/pool/pools.h"

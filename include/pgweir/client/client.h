@@ -25,10 +25,9 @@
 #include "pgweir/pool/pools.h"
 
 /*
- * ---- login/welcome.c: the interface between clients and the console ----
+ * ---- login/admit.c: the interface between clients and the console ----
  *
- * A client that asked for the console's database
- * gets a session of the console.
+ * A client that asked for the console's database gets a session of the console.
  */
 
 struct client;

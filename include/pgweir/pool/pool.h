@@ -150,7 +150,7 @@ struct pool {
 	bool has_welcome;
 	struct buf welcome;            /* name\0value\0 in the server's order */
 	const struct params *baseline; /* the same as a map */
-	struct buf greeting; /* the welcome as messages, cached by client/login/welcome.c; */
+	struct buf greeting; /* the welcome as messages, cached by client/login/admit.c; */
 	const struct params *greeting_for; /* valid for clients with these parameters */
 	uint8_t greeting_rules;            /* and these rules */
 	/* Startup parameters of a client, without application_name, and what came of them. */

@@ -36,7 +36,7 @@ static const char *take_or_null(struct bytes *texts)
 
 static bool next_hba(struct cursor *cursor, void *row)
 {
-	const struct hba *hba = cursor->lanes->at->clients->shared->gates.main.hba;
+	const struct hba *hba = cursor->lanes->at->clients->shared->gates.main.rules.hba;
 	const struct hba_rule *rule;
 	struct buf *list = cursor_text(cursor);
 	const char *text[5];
@@ -69,7 +69,7 @@ SHOW_ROWS(ident, "IDENT", IDENT_ROW, "User name maps of auth_ident_file, if auth
 
 static bool next_ident(struct cursor *cursor, void *row)
 {
-	const struct hba *hba = cursor->lanes->at->clients->shared->gates.main.hba;
+	const struct hba *hba = cursor->lanes->at->clients->shared->gates.main.rules.hba;
 	const struct mapping *mapping;
 
 	if (!hba || cursor->index >= hba->mapping_count)

@@ -388,7 +388,7 @@ static bool next_fds(struct cursor *cursor, void *row)
 /* ---- LISTENERS ---- */
 
 #define LISTENER_ROW(COLUMN)                                                                       \
-	COLUMN(TEXT, name, gate ? gate->name : NULL,                                               \
+	COLUMN(TEXT, name, entry ? gate->name : NULL,                                              \
 	       "Name of the listener; NULL: that of listen_addr and listen_port.")                 \
 	COLUMN(TEXT, addr, entry ? entry->addr : main->listen_addr.text,                           \
 	       "Addresses that it listens on; NULL or empty: no TCP.")                             \
@@ -411,29 +411,17 @@ static bool next_fds(struct cursor *cursor, void *row)
 	       "client_tls_sslmode of its clients.")                                               \
 	COLUMN(TEXT, databases, entry ? entry->databases.text : NULL,                              \
 	       "Databases that its clients may use; NULL: all.")                                   \
-	COLUMN(INT4, clients, clients, "Clients that came by it and count for max_client_conn.")   \
+	COLUMN(INT4, clients, atomic_load(&gate->client_count),                                    \
+	       "Clients that came by it and count for max_client_conn.")                           \
 	COLUMN(INT4, max_client_conn, entry ? entry->max_client_conn : main->max_client_conn,      \
 	       "Maximum of these clients; 0: no limit but the setting. That of the main "          \
 	       "listener is the setting, for the clients of all listeners.")                       \
 	COLUMN(INT8, accepted, (int64_t)shown.accepted_count, "Connections accepted.")             \
-	COLUMN(INT8, refused, gate ? (int64_t)atomic_load(&gate->refused_count) : 0,               \
+	COLUMN(INT8, refused, (int64_t)atomic_load(&gate->refused_count),                          \
 	       "Clients refused because of its own max_client_conn.")
 
 SHOW_ROWS(listeners, "LISTENERS", LISTENER_ROW,
           "Where clients connect, and what holds for those that came by each listener.");
-
-/* Those of a gate; NULL: of the main listener, which are all that have no gate. */
-static int64_t clients_of(struct cursor *cursor, const struct gate *gate)
-{
-	const struct clients *clients = cursor->lanes->at->clients;
-	int64_t count = broker_admitted(clients->pools->with.broker);
-
-	if (gate)
-		return atomic_load(&gate->client_count);
-	for (unsigned int number = 1; number <= clients->shared->gates.count; number++)
-		count -= atomic_load(&clients->shared->gates.at[number]->client_count);
-	return count;
-}
 
 static bool next_listeners(struct cursor *cursor, void *row)
 {
@@ -443,16 +431,14 @@ static bool next_listeners(struct cursor *cursor, void *row)
 	char sslmode[SETTING_VALUE_SIZE];
 	struct listener_shown shown;
 	const struct gate *gate;
-	int64_t clients;
 
 	if (!with->listener(with->daemon, cursor->index, &shown))
 		return false;
 	cursor->index++;
-	gate = shown.gate;
-	if (gate) {
+	gate = shown.gate ? shown.gate : &cursor->lanes->at->clients->shared->gates.main;
+	if (shown.gate) {
 		entry = gate->rules.entry;
 		config = gate->rules.config;
 	}
-	clients = clients_of(cursor, gate);
 	return ROW_FILL(row, struct listeners_shown, LISTENER_ROW);
 }

@@ -5,7 +5,7 @@
  * An answer's secret is wiped in time even if no client asks for it again. When the cache is full,
  * the oldest answers are dropped.
  */
-#include "auth_cache_priv.h"
+#include "login_priv.h"
 
 #include <assert.h>
 #include <pthread.h>

@@ -17,8 +17,6 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
-#include "auth_cache_priv.h"
-
 /*
  * ---- lookups ----
  *
@@ -59,10 +57,9 @@ struct auth_lookup {
 	struct task task;
 	TAILQ_HEAD(, auth_query) waits;
 	struct auth_reply replies;
-	struct auth_answer *answer; /* the question; state DONE and is_answered: its answer, too */
-	struct err err;             /* state DONE and not is_answered: what the clients get */
+	struct auth_answer *answer; /* the question; state DONE and no error: its answer, too */
+	struct err err;             /* state DONE: what the clients get, or ERR_NONE */
 	enum auth_lookup_state state;
-	bool is_answered;
 	bool may_be_joined;
 	bool was_lost;
 };
@@ -91,7 +88,7 @@ static void auth_lookup_free(struct auth_lookup *lookup)
 	free(lookup);
 }
 
-/* answer NULL: *err is the error for the client. */
+/* Unless it is ERR_NONE, *err is the error for the client. */
 static void take_answer(struct auth_query *auth_query, struct auth_answer *answer,
                         const struct err *err);
 
@@ -103,7 +100,7 @@ static void answer_waits(struct task *task)
 	while ((wait = TAILQ_FIRST(&lookup->waits))) {
 		TAILQ_REMOVE(&lookup->waits, wait, node);
 		wait->lookup = NULL;
-		take_answer(wait, lookup->is_answered ? lookup->answer : NULL, &lookup->err);
+		take_answer(wait, lookup->answer, &lookup->err);
 	}
 	auth_lookup_free(lookup);
 }
@@ -159,7 +156,6 @@ static void judge(struct auth_lookup *lookup)
 		auth_answer_take(lookup->answer, replies);
 		auth_cache_learn(logins, lookup->answer->secret);
 	}
-	lookup->is_answered = true;
 	if (lookup->may_be_joined && lookup->answer->name) /* else a RELOAD made it outdated */
 		auth_cache_keep(logins, lookup->answer,
 		                limit > 0 ? loop_now(lookup->clients->loop) + limit : 0);
@@ -596,7 +592,7 @@ static void take_answer(struct auth_query *auth_query, struct auth_answer *answe
 	struct client_login *login = container_of(auth_query, struct client_login, auth_query);
 	struct client *client = login->client;
 
-	if (!answer) {
+	if (err->code != ERR_NONE) {
 		client_fatal(client, err);
 		return;
 	}

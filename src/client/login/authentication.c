@@ -15,7 +15,6 @@
 #include "pgweir/base/lock.h"
 #include "pgweir/net/resolver.h"
 
-#include "auth_cache_priv.h"
 #include "login_priv.h"
 
 /*

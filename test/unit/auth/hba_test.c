@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/hba.c, hba_rule.c: rules are parsed, matched and shown.
+ * auth/hba.c: rules are parsed, matched and shown.
  */
 #include "pgweir/auth/hba.h"
 

@@ -2,7 +2,7 @@
 /*
  * auth/ldap.c: options, at every cut; and the escaping of user names.
  */
-#include "../../../src/auth/outside_priv.h"
+#include "../../../src/auth/hba_priv.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /*
  * auth/ldap.c: LDAP's URLs, at every cut.
  */
-#include "../../../src/auth/outside_priv.h"
+#include "../../../src/auth/hba_priv.h"
 
 #include <string.h>
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * config/changes.c
+ * config/config.c
  */
-#include "pgweir/config/changes.h"
 
 #include <string.h>
 

@@ -3,7 +3,6 @@
  * config/config.c: complete loads, SET, and settings that need a restart.
  */
 #include "pgweir/config/config.h"
-#include "pgweir/config/changes.h"
 
 #include <stdio.h>
 #include <stdlib.h>

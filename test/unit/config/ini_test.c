@@ -2,7 +2,6 @@
 /*
  * config/ini.c: lines, sections, names, %include.
  */
-#include "pgweir/config/changes.h"
 
 #include <limits.h>
 #include <stdio.h>

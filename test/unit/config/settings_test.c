@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * config/settings.c: the rows are sorted, and each is complete.
+ * config/field.c: the rows are sorted, and each is complete.
  */
 #include "pgweir/config/settings.h"
 

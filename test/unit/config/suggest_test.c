@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * config/settings.c: unknown setting names, and similar known ones.
+ * config/field.c: unknown setting names, and similar known ones.
  */
 #include "../../../src/config/config_priv.h"
 

@@ -2,7 +2,7 @@
 /*
  * client/login/auth_cache.c: the answers of auth_query.
  */
-#include "../../../../src/client/login/auth_cache_priv.h"
+#include "../../../../src/client/login/login_priv.h"
 
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
 /*
  * client/login/auth_cache.c: valid and invalid results of auth_query.
  */
-#include "../../../../src/client/login/auth_cache_priv.h"
+#include "../../../../src/client/login/login_priv.h"
 
 #include "../../unit.h"
 
