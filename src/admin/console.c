@@ -94,13 +94,11 @@ static void on_second(struct timer *timer)
 
 struct console *console_new(const struct console_with *with, struct err *err)
 {
-	struct console *console = calloc(1, sizeof(*console));
+	struct console *console = err_calloc(sizeof(*console), "out of memory", err);
 	usec_t now = loop_now(with->loop);
 
-	if (!console) {
-		err_set(err, ERR_MEMORY, "out of memory");
+	if (!console)
 		return NULL;
-	}
 	console->source.history.older_at = console->source.history.newer_at = now;
 	console->source.timeline.rings[TIMELINE_MINUTES].began_at = now;
 	console->with = *with;
@@ -177,12 +175,10 @@ const struct show *tables_find(const char *words)
 struct table *table_begin(struct console *console, const char *words, bool skips_unused,
                           struct err *err)
 {
-	struct table *table = calloc(1, sizeof(*table));
+	struct table *table = err_calloc(sizeof(*table), "out of memory", err);
 
-	if (!table) {
-		err_set(err, ERR_MEMORY, "out of memory");
+	if (!table)
 		return NULL;
-	}
 	table->console = console;
 	if (!request_read_table(words, &table->request, err) ||
 	    !request_check(&table->request, console, CONSOLE_STATS, err)) {

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "pgweir/base/buf.h"
@@ -47,6 +48,15 @@ bool err_vset(struct err *err, enum err_code code, const char *format, va_list a
 	err->hint = NULL;
 	add(err->text, sizeof(err->text), format, args);
 	return false;
+}
+
+void *err_calloc(size_t size, const char *text, struct err *err)
+{
+	void *at = calloc(1, size);
+
+	if (!at)
+		err_set(err, ERR_MEMORY, "%s", text);
+	return at;
 }
 
 bool err_recode(struct err *err, enum err_code code)

@@ -291,13 +291,11 @@ struct clients *clients_new(struct clients_shared *shared, unsigned int loop_num
                             struct pools *pools, const struct config *config, struct users *users,
                             struct err *err)
 {
-	struct clients *clients = calloc(1, sizeof(*clients));
+	struct clients *clients = err_calloc(sizeof(*clients), "out of memory", err);
 	bool has_keys;
 
-	if (!clients) {
-		err_set(err, ERR_MEMORY, "out of memory");
+	if (!clients)
 		return NULL;
-	}
 	clients->shared = shared;
 	clients->pools = pools;
 	clients->loop = pools->shared.loop;

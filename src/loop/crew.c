@@ -45,12 +45,10 @@ static void *run_solo(void *arg)
 
 struct solo *solo_new(const char *name, struct err *err)
 {
-	struct solo *solo = calloc(1, sizeof(*solo));
+	struct solo *solo = err_calloc(sizeof(*solo), "no memory for an event loop", err);
 
-	if (!solo) {
-		err_set(err, ERR_MEMORY, "no memory for an event loop");
+	if (!solo)
 		return NULL;
-	}
 	text_copy(solo->name, sizeof(solo->name), name);
 	solo->loop = loop_new(err);
 	if (!solo->loop)
@@ -125,13 +123,12 @@ static bool is_main_thread(const struct crew *crew)
 
 struct crew *crew_new(struct loop *const *loops, unsigned int count, struct err *err)
 {
-	struct crew *crew = calloc(1, sizeof(*crew) + count * sizeof(struct solo));
+	struct crew *crew = err_calloc(sizeof(*crew) + count * sizeof(struct solo),
+	                               "no memory for the event loops", err);
 
 	assert(count > 0);
-	if (!crew) {
-		err_set(err, ERR_MEMORY, "no memory for the event loops");
+	if (!crew)
 		return NULL;
-	}
 	crew->main_thread = pthread_self();
 	crew->count = count;
 	pthread_mutex_init(&crew->lock, NULL);

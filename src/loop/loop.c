@@ -236,13 +236,11 @@ static struct event_base *base_new(void)
 
 struct loop *loop_new(struct err *err)
 {
-	struct loop *loop = calloc(1, sizeof(*loop));
+	struct loop *loop = err_calloc(sizeof(*loop), "no memory for the event loop", err);
 	bool has_letters;
 
-	if (!loop) {
-		err_set(err, ERR_MEMORY, "no memory for the event loop");
+	if (!loop)
 		return NULL;
-	}
 	TAILQ_INIT(&loop->tasks);
 	loop->base = base_new();
 	has_letters = loop_letters_init(loop);

@@ -379,12 +379,10 @@ static bool apply_at_start(struct daemon *daemon, struct handed_sockets *given,
 struct daemon *daemon_new(struct log *log, const struct options *options, struct parts *loaded,
                           struct handed_sockets *given, struct takeover *takeover, struct err *err)
 {
-	struct daemon *daemon = calloc(1, sizeof(*daemon));
+	struct daemon *daemon = err_calloc(sizeof(*daemon), "out of memory", err);
 
-	if (!daemon) {
-		err_set(err, ERR_MEMORY, "out of memory");
+	if (!daemon)
 		return NULL;
-	}
 	daemon->log = log;
 	daemon->logger = (struct logger){ log, NULL };
 	daemon->options = options;

@@ -72,12 +72,10 @@ static void on_shortage(void *arg)
 static struct door *door_new(struct daemon *daemon, const struct config_listener *entry,
                              struct err *err)
 {
-	struct door *door = calloc(1, sizeof(*door));
+	struct door *door = err_calloc(sizeof(*door), "out of memory", err);
 
-	if (!door) {
-		err_set(err, ERR_MEMORY, "out of memory");
+	if (!door)
 		return NULL;
-	}
 	door->daemon = daemon;
 	door->gate = entry ? gate_get(&daemon->shared.gates, entry->name, err) : NULL;
 	if (!entry || door->gate)

@@ -435,12 +435,11 @@ static bool start_query(struct resolver_name *name, struct err *err)
 struct resolver *resolver_new(struct loop *loop, const struct resolver_options *options,
                               struct err *err)
 {
-	struct resolver *resolver = calloc(1, sizeof(*resolver));
+	struct resolver *resolver =
+	    err_calloc(sizeof(*resolver), "no memory for the DNS resolver", err);
 
-	if (!resolver) {
-		err_set(err, ERR_MEMORY, "no memory for the DNS resolver");
+	if (!resolver)
 		return NULL;
-	}
 	resolver->loop = loop;
 	resolver_set_ttl(resolver, options->good_ttl, options->bad_ttl);
 	resolver->zone_period = options->zone_period;
