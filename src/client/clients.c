@@ -11,7 +11,7 @@
 #include "pgweir/base/container_of.h"
 #include "pgweir/client/lanes.h"
 #include "pgweir/config/entries.h"
-#include "pgweir/net/stream_parcel.h"
+#include "pgweir/net/stream.h"
 #include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"

@@ -14,7 +14,6 @@
 #include "pgweir/loop/crew.h"
 #include "pgweir/net/channel.h"
 #include "pgweir/net/listener.h"
-#include "pgweir/net/outbox.h"
 #include "pgweir/pgwire/sql_digest.h"
 #include "pgweir/pool/handover.h"
 #include "pgweir/pool/homes.h"

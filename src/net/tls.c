@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pgweir/base/text.h"
+
 /* ---- the engine ---- */
 
 /*
@@ -295,12 +297,11 @@ static size_t read_hex(const char *text, unsigned char *out, size_t size)
 	if (count > size)
 		return 0;
 	for (size_t i = 0; i < count; i++) {
-		int high = OPENSSL_hexchar2int((unsigned char)text[2 * i]);
-		int low = OPENSSL_hexchar2int((unsigned char)text[2 * i + 1]);
+		int byte = text_unhex(text + 2 * i);
 
-		if (high < 0 || low < 0)
+		if (byte < 0)
 			return 0;
-		out[i] = (unsigned char)(high << 4 | low);
+		out[i] = (unsigned char)byte;
 	}
 	return count;
 }

@@ -11,7 +11,7 @@
 #include "pgweir/client/client.h"
 #include "pgweir/client/cancel_keys.h"
 #include "pgweir/client/statement_limits.h"
-#include "pgweir/net/stream_parcel.h"
+#include "pgweir/net/stream.h"
 #include "pgweir/net/address.h"
 #include "pgweir/net/tls.h"
 #include "pgweir/pool/homes.h"
