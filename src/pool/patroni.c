@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "pgweir/base/json.h"
+#include "pgweir/base/text.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/config/hosts_from.h"
 
