@@ -247,3 +247,17 @@ bool http_list_has(struct bytes list, const char *type)
 	}
 	return false;
 }
+
+bool http_read_arguments(struct bytes query, const char *wanted, struct buf *words)
+{
+	struct bytes name, value;
+
+	while (http_query_next(&query, &name, &value)) {
+		if (!http_is(name, wanted))
+			continue;
+		buf_add_byte(words, ' ');
+		if (!http_decode(value, true, words))
+			return false;
+	}
+	return true;
+}
