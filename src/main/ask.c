@@ -2,7 +2,7 @@
 /*
  * A minimal client of the console: login without a password, simple queries.
  */
-#include "ask.h"
+#include "options.h"
 
 #include <errno.h>
 #include <limits.h>

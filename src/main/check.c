@@ -32,7 +32,6 @@
 #include "pgweir/pool/peer_pool.h"
 #include "pgweir/pool/server/params.h"
 
-#include "ask.h"
 #include "process.h"
 
 static void complain(const struct config *config, struct problems *problems, const char *setting,

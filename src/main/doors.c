@@ -23,7 +23,7 @@ static void on_accept(void *arg, int fd, const struct address *peer)
 	struct door *door = arg;
 
 	door->accepted_count++;
-	door->daemon->deal(door->daemon, fd, peer, door->gate);
+	lane_deal(door->daemon, fd, peer, door->gate);
 }
 
 static void on_room(struct letter *letter)
@@ -163,10 +163,8 @@ static void set_accepting(const struct daemon *daemon, struct listener *listener
 {
 	const struct lane *lane = daemon->lanes.at;
 
-	if (daemon->is_served_elsewhere || lane->pools->suspend == SUSPEND_DONE)
-		listener_pause(listener);
-	else
-		listener_resume(listener);
+	listener_accept(listener,
+	                !daemon->is_served_elsewhere && lane->pools->suspend != SUSPEND_DONE);
 	if (lane->clients->drain.is_on)
 		listener_unlisten(listener);
 	else if (!daemon->is_served_elsewhere)

@@ -146,15 +146,9 @@ static void on_ready(struct watch *watch, unsigned int what)
 		count++;
 }
 
-void listener_pause(struct listener *listener)
+void listener_accept(struct listener *listener, bool accepts)
 {
-	listener->is_paused = true;
-	update_sockets(listener);
-}
-
-void listener_resume(struct listener *listener)
-{
-	listener->is_paused = false;
+	listener->is_paused = !accepts;
 	update_sockets(listener);
 }
 
