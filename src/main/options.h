@@ -49,7 +49,7 @@ void options_print_version(FILE *out, const char *program);
 void options_print_error(FILE *out, const char *program, const struct err *err);
 
 /*
- * ---- ask.c: connects to the console of a running daemon, over its Unix socket ----
+ * ---- ask: connects to the console of a running daemon, over its Unix socket ----
  *
  * It blocks, each step for a few seconds at most, so it must not be called from the loop.
  */

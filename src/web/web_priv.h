@@ -19,7 +19,7 @@
 #include "pgweir/net/stream.h"
 #include "pgweir/web/web.h"
 
-/* ---- heads of requests (RFC 9110, RFC 9112); all bytes point into the head: http_head.c ---- */
+/* ---- heads of requests (RFC 9110, RFC 9112); all bytes point into the head: connection.c ---- */
 
 #define HTTP_HEAD_MAX ((size_t)8192)
 
