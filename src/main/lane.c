@@ -86,12 +86,6 @@ static void post_delivery(struct lane *lane, struct delivery *delivery)
 	loop_post(lane->loop, &delivery->letter);
 }
 
-static unsigned int connections(const struct lane *lane)
-{
-	return atomic_load_explicit(&lane->clients->count, memory_order_relaxed) +
-	       atomic_load_explicit(&lane->arriving_count, memory_order_relaxed);
-}
-
 /* Of `count` lanes from `first` on. `own` has the connection that is dealt; or NULL. */
 static struct lane *least_busy(const struct lanes *lanes, unsigned int first, unsigned int count,
                                const struct lane *own)
@@ -101,7 +95,9 @@ static struct lane *least_busy(const struct lanes *lanes, unsigned int first, un
 
 	for (unsigned int i = 0; i < count; i++) {
 		lane = &lanes->at[(first + i) % lanes->count];
-		have = connections(lane) - (lane == own);
+		have = atomic_load_explicit(&lane->clients->count, memory_order_relaxed) +
+		       atomic_load_explicit(&lane->arriving_count, memory_order_relaxed) -
+		       (lane == own);
 		if (have < least || (have == least && lane == own)) {
 			least = have;
 			found = lane;
@@ -169,17 +165,13 @@ static usec_t lane_cpu(const void *lanes, unsigned int number)
 	return loop_cpu(((const struct lanes *)lanes)->at[number].loop);
 }
 
-static uint64_t busy_lanes(struct daemon *daemon)
-{
-	return lane_load_busy(&daemon->load, daemon->lanes.count, lane_cpu, &daemon->lanes,
-	                      clock_now());
-}
-
 unsigned int lane_pick_home(const struct clients *clients, unsigned int first, unsigned int count)
 {
 	struct daemon *daemon = daemon_of(clients);
+	uint64_t busy = lane_load_busy(&daemon->load, daemon->lanes.count, lane_cpu, &daemon->lanes,
+	                               clock_now());
 
-	count = homes_widen(&daemon->shared.homes, first, count, busy_lanes(daemon));
+	count = homes_widen(&daemon->shared.homes, first, count, busy);
 	return least_busy(&daemon->lanes, first, count, lane_of(clients))->number;
 }
 
