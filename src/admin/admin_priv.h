@@ -108,7 +108,7 @@ void request_suggest(struct bytes text, char *out, size_t size);
 /* What to log instead of an unknown text that may contain a password. "": log the text itself. */
 void request_hide(struct bytes text, char *out, size_t size);
 
-/* ---- sessions: console.c --> session_door.c --> request.c --> commands.c --> session.c ---- */
+/* ---- sessions: console.c --> request.c --> commands.c --> session.c ---- */
 
 /* Maximum bytes of a name, with the zero. */
 #define SESSION_NAME_SIZE 256
@@ -211,10 +211,6 @@ bool session_flush(struct console_session *session);
 bool session_settle(struct console_session *session);
 
 void session_drop_portal(struct console_session *session);
-
-/* ---- session_door.c ---- */
-
-extern const struct console_door session_door;
 
 /* ---- the console ---- */
 

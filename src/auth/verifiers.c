@@ -94,12 +94,10 @@ struct verifiers {
 
 struct verifiers *verifiers_new(size_t limit, struct err *err)
 {
-	struct verifiers *verifiers = calloc(1, sizeof(*verifiers));
+	struct verifiers *verifiers = err_calloc(sizeof(*verifiers), "out of memory", err);
 
-	if (!verifiers) {
-		err_set(err, ERR_MEMORY, "out of memory");
+	if (!verifiers)
 		return NULL;
-	}
 	if (!digest_random(verifiers->key, sizeof(verifiers->key))) {
 		err_set(err, ERR_INTERNAL, "no random bytes from the crypto library");
 		free(verifiers);

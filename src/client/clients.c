@@ -11,7 +11,7 @@
 #include "pgweir/base/container_of.h"
 #include "pgweir/client/lanes.h"
 #include "pgweir/config/entries.h"
-#include "pgweir/net/stream_parcel.h"
+#include "pgweir/net/stream.h"
 #include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"
@@ -292,13 +292,11 @@ struct clients *clients_new(struct clients_shared *shared, unsigned int loop_num
                             struct pools *pools, const struct config *config, struct users *users,
                             struct err *err)
 {
-	struct clients *clients = calloc(1, sizeof(*clients));
+	struct clients *clients = err_calloc(sizeof(*clients), "out of memory", err);
 	bool has_keys;
 
-	if (!clients) {
-		err_set(err, ERR_MEMORY, "out of memory");
+	if (!clients)
 		return NULL;
-	}
 	clients->shared = shared;
 	clients->pools = pools;
 	clients->loop = pools->shared.loop;

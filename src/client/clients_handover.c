@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 #include "pgweir/base/text.h"
-#include "pgweir/net/stream_parcel.h"
+#include "pgweir/net/stream.h"
 #include "pgweir/pool/homes.h"
 #include "pgweir/pool/handover.h"
 

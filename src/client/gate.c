@@ -19,11 +19,9 @@ struct gate *gate_get(struct gate_table *table, const char *name, struct err *er
 		err_set(err, ERR_LIMIT, "more than %d listeners since the start", GATES_MAX);
 		return NULL;
 	}
-	gate = calloc(1, sizeof(*gate));
-	if (!gate) {
-		err_set(err, ERR_MEMORY, "out of memory");
+	gate = err_calloc(sizeof(*gate), "out of memory", err);
+	if (!gate)
 		return NULL;
-	}
 	table->at[++table->count] = gate;
 	gate->number = (uint8_t)table->count;
 	text_copy(gate->name, sizeof(gate->name), name);

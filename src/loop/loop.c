@@ -12,14 +12,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
 #include "pgweir/base/buf.h"
+#include "pgweir/base/heap.h"
+#define HASH_FUNCTION HASH_FNV /* servers and clients set timers often */
+#define HASH_NONFATAL_OOM 1    /* out of memory: the element is not added and its hh.tbl is NULL */
+#include "pgweir/base/table.h"
 
 #include "loop_priv.h"
+
+TAILQ_HEAD(task_list, task);
+TAILQ_HEAD(letter_list, letter);
 
 struct signal_watch {
 	struct event event;
@@ -29,9 +37,68 @@ struct signal_watch {
 	struct signal_watch *next;
 };
 
-/*
-  * ---- processor time ----
+struct mailbox {
+	struct watch wake;    /* on an eventfd */
+	pthread_mutex_t lock; /* guards all fields below */
+	struct letter_list letters;
+	size_t count;
+	bool is_woken; /* the eventfd was written and not yet read */
+};
 
+/* When the loop has to look at its timers. */
+struct loop_alarm {
+	struct watch watch; /* on a timerfd */
+	usec_t at;          /* that is set for this time; 0: it has come */
+	struct heap queues; /* all timer queues */
+};
+
+struct loop {
+	struct loop_clock clock; /* comes first: loop_now() */
+	struct event_base *base;
+	unsigned long turn_count;
+	bool is_turning;
+	bool is_stopping; /* atomic */
+	usec_t poll_limit;
+	usec_t poll_until;         /* when the loop may sleep again */
+	unsigned long call_count;  /* callbacks made by libevent */
+	unsigned long ready_count; /* those for descriptors */
+	unsigned long poll_count;  /* turns in which polling found something */
+	struct task_list tasks;
+	void (*at_turn_end)(void *arg);
+	void *at_turn_end_arg;
+	struct timer_queue *timer_queues;
+	struct loop_alarm alarm;
+	struct signal_watch *signals;
+	int *leaving; /* descriptors to close once the kernel no longer watches them */
+	size_t leaving_count, leaving_capacity;
+	bool is_called;  /* atomic: park at the end of the turn */
+	bool was_parked; /* the next turn must not sleep */
+	void (*park)(void *arg);
+	void *park_arg;
+	bool is_running; /* `thread` and cpu_clock are valid */
+	bool is_parked;  /* atomic: its objects belong to the main thread */
+	pthread_t thread;
+	clockid_t cpu_clock;
+	usec_t cpu_before; /* of earlier runs, without what polling has wasted */
+	/* its processor time when it began to poll; 0: since then, a callback has run */
+	usec_t wasted_since;
+	char scratch[LOOP_SCRATCH_SIZE];
+	/* Written by other threads, so it is far from what the loop itself uses most. */
+	struct mailbox mailbox;
+};
+
+static bool loop_is_mine(const struct loop *loop)
+{
+	return !__atomic_load_n(&loop->is_running, __ATOMIC_ACQUIRE) ||
+	       __atomic_load_n(&loop->is_parked, __ATOMIC_RELAXED) ||
+	       pthread_equal(loop->thread, pthread_self());
+}
+
+/* In builds with AddressSanitizer: the loop's objects must belong to this thread now. */
+#define loop_assert_mine(loop) assert(!RULES_ARE_CHECKED || loop_is_mine(loop))
+
+/*
+ * ---- processor time ----
  *
  * Hard here: other threads read it while the loop runs. Polling that finds nothing is taken off the
  * time at its end, and until then the time stands still.
@@ -90,8 +157,7 @@ usec_t loop_cpu(const struct loop *loop)
 }
 
 /*
-  * ---- letters ----
-
+ * ---- letters ----
  *
  *   loop_post() on any thread --> list, under the lock --> eventfd --> open() in the loop
  *
@@ -205,6 +271,221 @@ static void loop_letters_wake(struct loop *loop)
 	wake(&loop->mailbox);
 }
 
+/*
+ * ---- timers ----
+ *
+ * Hard here: those with the same limit mostly fall due in the order in which they are set. So
+ * each timer queue is a sorted list, and a heap has the queues by the time when their heads are to
+ * be looked at. One descriptor is the alarm for the first of them. If a head is cleared, the heap
+ * and the alarm are left as they are: they come once without effect and are then set for the new
+ * head. libevent has no timers: with any, it reads the clock twice in each turn.
+ */
+
+#define NEVER INT64_MAX
+
+TAILQ_HEAD(timer_list, timer);
+
+struct queue_key {
+	usec_t limit;
+	void (*on_due)(struct timer *timer);
+};
+
+struct timer_queue {
+	struct queue_key key;
+	struct loop *loop;
+	struct timer_list timers; /* sorted by `due` */
+	struct heap_node node;    /* its key: when the head is looked at; NEVER: there is none */
+	UT_hash_handle hh;
+};
+
+static void look_at(struct timer_queue *queue, usec_t when)
+{
+	queue->node.key = (uint64_t)when;
+	heap_moved(&queue->loop->alarm.queues, &queue->node);
+}
+
+/* Sets the alarm for the first queue, unless it is set for an earlier time. */
+static void set_alarm(struct loop_alarm *alarm)
+{
+	usec_t at = (usec_t)heap_first(&alarm->queues)->key;
+	struct itimerspec time = { .it_value = { at / USEC_PER_SEC, at % USEC_PER_SEC * 1000 } };
+
+	if (at >= alarm->at)
+		return;
+	alarm->at = at;
+	timerfd_settime(alarm->watch.fd, TFD_TIMER_ABSTIME, &time, NULL);
+}
+
+static void queue_arm(struct timer_queue *queue)
+{
+	const struct timer *head = TAILQ_FIRST(&queue->timers);
+	usec_t at;
+
+	if (!head)
+		return;
+	/* Not now: what is set while timers fire does so in the next turn. */
+	at = loop_now(queue->loop) + 1;
+	if (at < head->due)
+		at = head->due;
+	if ((usec_t)queue->node.key <= at)
+		return;
+	look_at(queue, at);
+	set_alarm(&queue->loop->alarm);
+}
+
+static size_t count_due(const struct timer_queue *queue, usec_t now)
+{
+	size_t count = 0;
+
+	TAILQ_EACH (timer, &queue->timers, node) {
+		if (timer->due > now)
+			break;
+		count++;
+	}
+	return count;
+}
+
+static void fire(struct timer_queue *queue, usec_t now)
+{
+	size_t count = count_due(queue, now);
+	struct timer *timer;
+
+	look_at(queue, NEVER);
+	/* Counted before: a timer that is set again and is due at once fires in the next turn. */
+	while (count-- > 0 && (timer = TAILQ_FIRST(&queue->timers)) && timer->due <= now) {
+		timer_clear(timer);
+		queue->key.on_due(timer);
+	}
+	queue_arm(queue);
+}
+
+static void timers_fire(struct loop *loop)
+{
+	struct loop_alarm *alarm = &loop->alarm;
+	usec_t now = loop_now(loop);
+	struct heap_node *first;
+
+	alarm->at = 0; /* it is set at the end */
+	while ((first = heap_first(&alarm->queues)) && (usec_t)first->key <= now)
+		fire(container_of(first, struct timer_queue, node), now);
+	alarm->at = NEVER;
+	set_alarm(alarm);
+}
+
+static void on_alarm(struct watch *watch, unsigned int what)
+{
+	uint64_t ignored;
+
+	(void)what;
+	watch->loop->ready_count--; /* no reason to poll on */
+	/* Nothing to read: it was set again in this turn. */
+	if (read(watch->fd, &ignored, sizeof(ignored)) == sizeof(ignored))
+		watch->loop->alarm.at = 0;
+}
+
+static bool timers_init(struct loop *loop)
+{
+	struct watch *watch = &loop->alarm.watch;
+
+	loop->alarm.at = NEVER;
+	watch_init(watch, loop, timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC),
+	           on_alarm);
+	return loop->base && watch->fd >= 0 && watch_set(watch, WATCH_READ);
+}
+
+static struct timer_queue *queue_new(struct loop *loop, const struct queue_key *key)
+{
+	struct timer_queue *queue = calloc(1, sizeof(*queue));
+
+	if (!queue)
+		return NULL;
+	queue->key = *key;
+	queue->loop = loop;
+	TAILQ_INIT(&queue->timers);
+	queue->node.key = NEVER;
+	if (heap_add(&loop->alarm.queues, &queue->node)) {
+		HASH_ADD(hh, loop->timer_queues, key, sizeof(queue->key), queue);
+		if (queue->hh.tbl)
+			return queue;
+		heap_remove(&loop->alarm.queues, &queue->node);
+	}
+	free(queue);
+	return NULL;
+}
+
+struct timer_queue *loop_timer_queue(struct loop *loop, usec_t limit,
+                                     void (*on_due)(struct timer *timer))
+{
+	struct queue_key key = { limit, on_due };
+	struct timer_queue *queue;
+
+	if (limit <= 0)
+		return NULL;
+	loop_assert_mine(loop);
+	HASH_FIND(hh, loop->timer_queues, &key, sizeof(key), queue);
+	return queue ? queue : queue_new(loop, &key);
+}
+
+void timer_start(struct timer *timer, struct timer_queue *queue, usec_t from)
+{
+	usec_t limit = queue->key.limit, due = from > INT64_MAX - limit ? INT64_MAX : from + limit;
+	struct timer *before;
+
+	loop_assert_mine(queue->loop);
+	if (timer->queue == queue && timer->due == due)
+		return; /* it is at its position already */
+	timer_clear(timer);
+	timer->queue = queue;
+	timer->due = due;
+	before = TAILQ_LAST(&queue->timers, timer_list);
+	while (before && before->due > timer->due)
+		before = TAILQ_PREV(before, timer_list, node);
+	if (before) {
+		TAILQ_INSERT_AFTER(&queue->timers, before, timer, node);
+	} else {
+		TAILQ_INSERT_HEAD(&queue->timers, timer, node);
+		queue_arm(queue);
+	}
+}
+
+void timer_begin(struct timer *timer, struct loop *loop, usec_t limit,
+                 void (*on_due)(struct timer *timer))
+{
+	timer_set(timer, loop_timer_queue(loop, limit, on_due), loop_now(loop));
+}
+
+void timer_change(struct timer *timer, struct timer_queue *queue)
+{
+	const struct timer_queue *old = timer->queue;
+
+	if (!queue)
+		timer_clear(timer);
+	else if (queue != old)
+		timer_set(timer, queue, old ? timer->due - old->key.limit : loop_now(queue->loop));
+}
+
+void timer_remove(struct timer *timer)
+{
+	loop_assert_mine(timer->queue->loop);
+	TAILQ_REMOVE(&timer->queue->timers, timer, node);
+	timer->queue = NULL;
+}
+
+static void timers_free(struct loop *loop)
+{
+	struct timer_queue *queue, *next;
+
+	HASH_ITER (hh, loop->timer_queues, queue, next) {
+		assert(TAILQ_EMPTY(&queue->timers));
+		HASH_DEL(loop->timer_queues, queue);
+		free(queue);
+	}
+	heap_done(&loop->alarm.queues);
+	watch_done(&loop->alarm.watch);
+	if (loop->alarm.watch.fd >= 0)
+		close(loop->alarm.watch.fd);
+}
+
 /* ---- the loop itself ---- */
 
 /*
@@ -236,13 +517,11 @@ static struct event_base *base_new(void)
 
 struct loop *loop_new(struct err *err)
 {
-	struct loop *loop = calloc(1, sizeof(*loop));
+	struct loop *loop = err_calloc(sizeof(*loop), "no memory for the event loop", err);
 	bool has_letters;
 
-	if (!loop) {
-		err_set(err, ERR_MEMORY, "no memory for the event loop");
+	if (!loop)
 		return NULL;
-	}
 	TAILQ_INIT(&loop->tasks);
 	loop->base = base_new();
 	has_letters = loop_letters_init(loop);
@@ -379,13 +658,6 @@ static void turn(struct loop *loop)
 	loop->turn_count++;
 	if (__atomic_load_n(&loop->is_called, __ATOMIC_ACQUIRE))
 		park(loop);
-}
-
-bool loop_is_mine(const struct loop *loop)
-{
-	return !__atomic_load_n(&loop->is_running, __ATOMIC_ACQUIRE) ||
-	       __atomic_load_n(&loop->is_parked, __ATOMIC_RELAXED) ||
-	       pthread_equal(loop->thread, pthread_self());
 }
 
 void loop_parks_by(struct loop *loop, void (*park_by)(void *arg), void *arg)

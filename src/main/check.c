@@ -31,7 +31,6 @@
 #include "pgweir/pool/peer_pool.h"
 #include "pgweir/pool/server/params.h"
 
-#include "ask.h"
 #include "process.h"
 
 static void complain(const struct config *config, struct problems *problems, const char *setting,
@@ -153,14 +152,6 @@ static void judge_socket(const struct config *config, struct problems *problems)
 	if (lstat(path, &found) == 0 && !S_ISSOCK(found.st_mode))
 		problems_add(problems, config_source_pos(config, "unix_socket_dir"),
 		             "unix_socket_dir: %s exists and is not a socket", path);
-}
-
-/* With the rights of the daemon's user: privileges_borrow(). */
-static void judge_files(const struct config *config, struct problems *problems)
-{
-	judge_socket(config, problems);
-	judge_log(config, problems);
-	judge_pidfile(config, problems);
 }
 
 /* ---- logins ---- */
@@ -601,7 +592,9 @@ static void judge_start(struct check *check, const char *user)
 		return;
 	}
 	load_make(&check->parts, &check->problems);
-	judge_files(config, &check->problems);
+	judge_socket(config, &check->problems);
+	judge_log(config, &check->problems);
+	judge_pidfile(config, &check->problems);
 	if (privileges_are_borrowed())
 		judge_reload(check, user);
 	privileges_return();
@@ -800,21 +793,13 @@ static bool compare_rules(struct check *check, struct ask *ask, struct err *err)
 	return ok;
 }
 
-static bool ask_running(struct ask *ask, const struct check *check, const struct options *options,
-                        struct err *err)
-{
-	struct ask_whom whom;
-
-	return ask_find(&whom, options->against,
-	                options->user ? options->user : check->parts.config->user, err) &&
-	       ask_open(ask, &whom, err);
-}
-
 static bool compare(struct check *check, const struct options *options)
 {
+	const char *owner = options->user ? options->user : check->parts.config->user;
+	struct ask_whom whom;
 	struct err err;
 	struct ask ask;
-	bool ok = ask_running(&ask, check, options, &err);
+	bool ok = ask_find(&whom, options->against, owner, &err) && ask_open(&ask, &whom, &err);
 	bool is_open = ok;
 
 	if (ok)

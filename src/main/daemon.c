@@ -23,157 +23,17 @@
 #define OUTSIDE_LIMIT (USEC_PER_SEC) /* how long daemon_free() waits for these threads */
 #define VERIFIERS_MAX 100000         /* maximum of derived keys in the cache */
 
-/* ---- lanes: a lane's callbacks run in its thread, the listener in the main thread ---- */
-
-/* A connection, or a client, that goes to a lane. */
-struct delivery {
-	struct letter letter;
-	struct lane *lane;
-	struct client_parcel *parcel; /* NULL: it has only been accepted */
-	struct address peer;
-	struct gate *gate;
-	uint64_t id;
-	int fd;
-};
-
-static void on_delivery(struct letter *letter)
-{
-	struct delivery *delivery = container_of(letter, struct delivery, letter);
-	struct lane *lane = delivery->lane;
-
-	/* A client was in a letter to this lane. It may fail to become one of its clients. */
-	atomic_fetch_sub_explicit(&lane->arriving_count, 1, memory_order_relaxed);
-	pools_changed(lane->pools);
-	if (delivery->parcel && letter->is_late)
-		client_parcel_end(&delivery->parcel);
-	else if (delivery->parcel)
-		client_unpack(lane->clients, &delivery->parcel);
-	else if (letter->is_late)
-		close(delivery->fd);
-	else
-		clients_accept(lane->clients, delivery->fd, &delivery->peer, delivery->gate,
-		               delivery->id);
-	free(delivery);
-}
-
-static void post_delivery(struct lane *lane, struct delivery *delivery)
-{
-	atomic_fetch_add_explicit(&lane->arriving_count, 1, memory_order_relaxed);
-	delivery->letter.open = on_delivery;
-	delivery->lane = lane;
-	loop_post(lane->loop, &delivery->letter);
-}
-
-static unsigned int connections(const struct lane *lane)
-{
-	return atomic_load_explicit(&lane->clients->count, memory_order_relaxed) +
-	       atomic_load_explicit(&lane->arriving_count, memory_order_relaxed);
-}
-
-/* Of `count` lanes from `first` on. `own` has the connection that is dealt; or NULL. */
-static struct lane *least_busy(const struct lanes *lanes, unsigned int first, unsigned int count,
-                               const struct lane *own)
-{
-	struct lane *lane, *found = NULL;
-	unsigned int have, least = UINT_MAX;
-
-	for (unsigned int i = 0; i < count; i++) {
-		lane = &lanes->at[(first + i) % lanes->count];
-		have = connections(lane) - (lane == own);
-		if (have < least || (have == least && lane == own)) {
-			least = have;
-			found = lane;
-		}
-	}
-	return found;
-}
-
-static void deal(struct daemon *daemon, int fd, const struct address *peer, struct gate *gate)
-{
-	struct lane *lane = least_busy(&daemon->lanes, 0, daemon->lanes.count, NULL);
-	uint64_t id = broker_next_id(daemon->broker);
-	struct delivery *delivery;
-
-	if (lane == daemon->lanes.at) {
-		clients_accept(lane->clients, fd, peer, gate, id);
-		return;
-	}
-	delivery = calloc(1, sizeof(*delivery));
-	if (!delivery) {
-		close(fd);
-		return;
-	}
-	delivery->peer = *peer;
-	delivery->fd = fd;
-	delivery->id = id;
-	delivery->gate = gate;
-	post_delivery(lane, delivery);
-}
-
-/* ---- clients for another lane ---- */
-
-static struct daemon *daemon_of(const struct clients *clients)
-{
-	return container_of(clients->shared, struct daemon, shared);
-}
-
-static struct lane *lane_of(const struct clients *clients)
-{
-	return &daemon_of(clients)->lanes.at[clients->keys.loop_number];
-}
-
-/* See send_elsewhere in struct clients_shared. */
-static bool send_elsewhere(struct client *client, enum client_goes why, unsigned int number)
-{
-	struct daemon *daemon = daemon_of(client->clients);
-	bool is_numbered = why == CLIENT_GOES_TO_CANCEL || why == CLIENT_GOES_HOME;
-	struct lane *to = &daemon->lanes.at[is_numbered ? number : 0];
-	struct delivery *delivery;
-
-	if (to == lane_of(client->clients) ||
-	    (why == CLIENT_GOES_TO_OLD_PROCESS && !daemon->takeover))
-		return false;
-	delivery = calloc(1, sizeof(*delivery));
-	if (!delivery)
-		return false;
-	delivery->parcel = client_pack(client);
-	if (delivery->parcel)
-		post_delivery(to, delivery);
-	else
-		free(delivery); /* it was closed */
-	return true;
-}
-
-/* See lane_load_busy(). */
-static usec_t lane_cpu(const void *lanes, unsigned int number)
-{
-	return loop_cpu(((const struct lanes *)lanes)->at[number].loop);
-}
-
-static uint64_t busy_lanes(struct daemon *daemon)
-{
-	return lane_load_busy(&daemon->load, daemon->lanes.count, lane_cpu, &daemon->lanes,
-	                      clock_now());
-}
-
-/* See pick_home in struct clients_shared. */
-static unsigned int pick_home(const struct clients *clients, unsigned int first, unsigned int count)
-{
-	struct daemon *daemon = daemon_of(clients);
-
-	count = homes_widen(&daemon->shared.homes, first, count, busy_lanes(daemon));
-	return least_busy(&daemon->lanes, first, count, lane_of(clients))->number;
-}
-
 /* ---- callbacks of the clients ---- */
 
 /* A client was freed: its descriptor can be used by another one. */
 static void on_free(struct clients *clients)
 {
+	struct daemon *daemon = container_of(clients->shared, struct daemon, shared);
+
 	if (clients->keys.loop_number == 0)
-		doors_do(daemon_of(clients), listener_retry);
+		doors_do(daemon, listener_retry);
 	else
-		doors_note_room(daemon_of(clients));
+		doors_note_room(daemon);
 }
 
 /* ---- create the modules ---- */
@@ -320,8 +180,8 @@ static void make_shared(struct daemon *daemon)
 	shared->door = console_door(daemon->console);
 	shared->on_free = on_free;
 	shared->on_unknown_cancel_key = takeover_pass_key;
-	shared->send_elsewhere = daemon->lanes.count > 1 ? send_elsewhere : NULL;
-	shared->pick_home = pick_home;
+	shared->send_elsewhere = daemon->lanes.count > 1 ? lane_send : NULL;
+	shared->pick_home = lane_pick_home;
 	shared->files_for_clients = limits_for_clients();
 }
 
@@ -379,12 +239,10 @@ static bool apply_at_start(struct daemon *daemon, struct handed_sockets *given,
 struct daemon *daemon_new(struct log *log, const struct options *options, struct parts *loaded,
                           struct handed_sockets *given, struct takeover *takeover, struct err *err)
 {
-	struct daemon *daemon = calloc(1, sizeof(*daemon));
+	struct daemon *daemon = err_calloc(sizeof(*daemon), "out of memory", err);
 
-	if (!daemon) {
-		err_set(err, ERR_MEMORY, "out of memory");
+	if (!daemon)
 		return NULL;
-	}
 	daemon->log = log;
 	daemon->logger = (struct logger){ log, NULL };
 	daemon->options = options;
@@ -392,7 +250,6 @@ struct daemon *daemon_new(struct log *log, const struct options *options, struct
 	daemon->now = *loaded;
 	*loaded = (struct parts){ 0 };
 	TAILQ_INIT(&daemon->doors);
-	daemon->deal = deal;
 	daemon->is_served_elsewhere = takeover->channel.fd >= 0;
 	if (!notify_open(&daemon->notify, err))
 		log_warning(&daemon->logger, "%s", err->text);

@@ -14,13 +14,11 @@
 #include "pgweir/loop/crew.h"
 #include "pgweir/net/channel.h"
 #include "pgweir/net/listener.h"
-#include "pgweir/net/outbox.h"
 #include "pgweir/pgwire/sql_digest.h"
 #include "pgweir/pool/handover.h"
 #include "pgweir/pool/homes.h"
 #include "pgweir/web/web.h"
 
-#include "ask.h"
 #include "load.h"
 #include "process.h"
 
@@ -88,8 +86,6 @@ struct daemon {
 		atomic_int state; /* enum shortage */
 		struct letter letter;
 	} shortage;
-	/* gives a connection that was accepted, and is owned then, to the lane that has fewest */
-	void (*deal)(struct daemon *daemon, int fd, const struct address *peer, struct gate *gate);
 	struct console *console;
 	struct web *web; /* NULL unless metrics_listen is set */
 	struct notify notify;
@@ -280,6 +276,15 @@ struct daemon *daemon_new(struct log *log, const struct options *options, struct
 /* Accepts NULL. false: a thread still waits for PAM or LDAP, so the process must end by _exit(). */
 bool daemon_free(struct daemon **daemon);
 
+/* ---- lane.c ---- */
+
+/* Gives a connection that was accepted, and is owned then, to the lane that has fewest. */
+void lane_deal(struct daemon *daemon, int fd, const struct address *peer, struct gate *gate);
+
+/* See send_elsewhere and pick_home in struct clients_shared. */
+bool lane_send(struct client *client, enum client_goes why, unsigned int number);
+unsigned int lane_pick_home(const struct clients *clients, unsigned int first, unsigned int count);
+
 /*
  * A bit for each busy lane of so many. cpu(): processor time that a lane has used so far; from any
  * thread.
@@ -289,7 +294,7 @@ uint64_t lane_load_busy(struct lane_load *load, unsigned int count,
                         usec_t now);
 
 /*
- * certificates.c: those of ours that are in use, by number from 0 (false: no more).
+ * load.c: certificates of ours that are in use, by number from 0 (false: no more).
  * certificates_look() warns of those that have come 30, 7 or 1 days near to their end, or to it,
  * since the last look.
  */

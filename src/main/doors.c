@@ -23,7 +23,7 @@ static void on_accept(void *arg, int fd, const struct address *peer)
 	struct door *door = arg;
 
 	door->accepted_count++;
-	door->daemon->deal(door->daemon, fd, peer, door->gate);
+	lane_deal(door->daemon, fd, peer, door->gate);
 }
 
 static void on_room(struct letter *letter)
@@ -72,12 +72,10 @@ static void on_shortage(void *arg)
 static struct door *door_new(struct daemon *daemon, const struct config_listener *entry,
                              struct err *err)
 {
-	struct door *door = calloc(1, sizeof(*door));
+	struct door *door = err_calloc(sizeof(*door), "out of memory", err);
 
-	if (!door) {
-		err_set(err, ERR_MEMORY, "out of memory");
+	if (!door)
 		return NULL;
-	}
 	door->daemon = daemon;
 	door->gate = entry ? gate_get(&daemon->shared.gates, entry->name, err) : NULL;
 	if (!entry || door->gate)
@@ -165,10 +163,8 @@ static void set_accepting(const struct daemon *daemon, struct listener *listener
 {
 	const struct lane *lane = daemon->lanes.at;
 
-	if (daemon->is_served_elsewhere || lane->pools->suspend == SUSPEND_DONE)
-		listener_pause(listener);
-	else
-		listener_resume(listener);
+	listener_accept(listener,
+	                !daemon->is_served_elsewhere && lane->pools->suspend != SUSPEND_DONE);
 	if (lane->clients->drain.is_on)
 		listener_unlisten(listener);
 	else if (!daemon->is_served_elsewhere)

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Which lanes are busy, and how many there can be: as many as processors.
+ * Which lanes are busy, what goes to which lane, and how many there can be: as many as processors.
  */
 
 #include <limits.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon_priv.h"
 
@@ -40,6 +42,137 @@ uint64_t lane_load_busy(struct lane_load *load, unsigned int count,
 		atomic_store(&load->is_looking, false);
 	}
 	return atomic_load(&load->busy);
+}
+
+/* ---- what goes to a lane: its callbacks run in its thread, the listener in the main thread ----
+ */
+
+/* A connection, or a client, that goes to a lane. */
+struct delivery {
+	struct letter letter;
+	struct lane *lane;
+	struct client_parcel *parcel; /* NULL: it has only been accepted */
+	struct address peer;
+	struct gate *gate;
+	uint64_t id;
+	int fd;
+};
+
+static void on_delivery(struct letter *letter)
+{
+	struct delivery *delivery = container_of(letter, struct delivery, letter);
+	struct lane *lane = delivery->lane;
+
+	/* A client was in a letter to this lane. It may fail to become one of its clients. */
+	atomic_fetch_sub_explicit(&lane->arriving_count, 1, memory_order_relaxed);
+	pools_changed(lane->pools);
+	if (delivery->parcel && letter->is_late)
+		client_parcel_end(&delivery->parcel);
+	else if (delivery->parcel)
+		client_unpack(lane->clients, &delivery->parcel);
+	else if (letter->is_late)
+		close(delivery->fd);
+	else
+		clients_accept(lane->clients, delivery->fd, &delivery->peer, delivery->gate,
+		               delivery->id);
+	free(delivery);
+}
+
+static void post_delivery(struct lane *lane, struct delivery *delivery)
+{
+	atomic_fetch_add_explicit(&lane->arriving_count, 1, memory_order_relaxed);
+	delivery->letter.open = on_delivery;
+	delivery->lane = lane;
+	loop_post(lane->loop, &delivery->letter);
+}
+
+/* Of `count` lanes from `first` on. `own` has the connection that is dealt; or NULL. */
+static struct lane *least_busy(const struct lanes *lanes, unsigned int first, unsigned int count,
+                               const struct lane *own)
+{
+	struct lane *lane, *found = NULL;
+	unsigned int have, least = UINT_MAX;
+
+	for (unsigned int i = 0; i < count; i++) {
+		lane = &lanes->at[(first + i) % lanes->count];
+		have = atomic_load_explicit(&lane->clients->count, memory_order_relaxed) +
+		       atomic_load_explicit(&lane->arriving_count, memory_order_relaxed) -
+		       (lane == own);
+		if (have < least || (have == least && lane == own)) {
+			least = have;
+			found = lane;
+		}
+	}
+	return found;
+}
+
+void lane_deal(struct daemon *daemon, int fd, const struct address *peer, struct gate *gate)
+{
+	struct lane *lane = least_busy(&daemon->lanes, 0, daemon->lanes.count, NULL);
+	uint64_t id = broker_next_id(daemon->broker);
+	struct delivery *delivery;
+
+	if (lane == daemon->lanes.at) {
+		clients_accept(lane->clients, fd, peer, gate, id);
+		return;
+	}
+	delivery = calloc(1, sizeof(*delivery));
+	if (!delivery) {
+		close(fd);
+		return;
+	}
+	delivery->peer = *peer;
+	delivery->fd = fd;
+	delivery->id = id;
+	delivery->gate = gate;
+	post_delivery(lane, delivery);
+}
+
+static struct daemon *daemon_of(const struct clients *clients)
+{
+	return container_of(clients->shared, struct daemon, shared);
+}
+
+static struct lane *lane_of(const struct clients *clients)
+{
+	return &daemon_of(clients)->lanes.at[clients->keys.loop_number];
+}
+
+bool lane_send(struct client *client, enum client_goes why, unsigned int number)
+{
+	struct daemon *daemon = daemon_of(client->clients);
+	bool is_numbered = why == CLIENT_GOES_TO_CANCEL || why == CLIENT_GOES_HOME;
+	struct lane *to = &daemon->lanes.at[is_numbered ? number : 0];
+	struct delivery *delivery;
+
+	if (to == lane_of(client->clients) ||
+	    (why == CLIENT_GOES_TO_OLD_PROCESS && !daemon->takeover))
+		return false;
+	delivery = calloc(1, sizeof(*delivery));
+	if (!delivery)
+		return false;
+	delivery->parcel = client_pack(client);
+	if (delivery->parcel)
+		post_delivery(to, delivery);
+	else
+		free(delivery); /* it was closed */
+	return true;
+}
+
+/* See lane_load_busy(). */
+static usec_t lane_cpu(const void *lanes, unsigned int number)
+{
+	return loop_cpu(((const struct lanes *)lanes)->at[number].loop);
+}
+
+unsigned int lane_pick_home(const struct clients *clients, unsigned int first, unsigned int count)
+{
+	struct daemon *daemon = daemon_of(clients);
+	uint64_t busy = lane_load_busy(&daemon->load, daemon->lanes.count, lane_cpu, &daemon->lanes,
+	                               clock_now());
+
+	count = homes_widen(&daemon->shared.homes, first, count, busy);
+	return least_busy(&daemon->lanes, first, count, lane_of(clients))->number;
 }
 
 /*

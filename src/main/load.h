@@ -75,9 +75,6 @@ bool load_complain(const struct config *config, struct problems *problems, const
 /* The maximum number of descriptors that the configuration may need at once. */
 unsigned long load_expected_files(const struct config *config);
 
-/* certificates.c: warns of certificates of ours that have expired, or will soon. */
-void certificates_judge(const struct parts *parts, struct problems *problems);
-
 /* Logs the warnings, and the errors at this level, and how many more were dropped. */
 void load_log_problems(const struct logger *logger, enum log_level level,
                        const struct problems *problems);
@@ -92,11 +89,10 @@ void load_say_where(const struct config *config, struct err *err);
 /* --check and --against. false: there is a problem, or that daemon does not answer. */
 bool check_file(const struct options *options);
 
-/* ---- recount.c: what a reload changes of rules and users ---- */
+/* ---- what a reload changes of rules: reload.c ---- */
 
-#define RECOUNT_RULE_COLUMNS                                                   \
-	7 /* type, database, user_name, address, netmask, auth_method, options \
-	   */
+/* type, database, user_name, address, netmask, auth_method, options */
+#define RECOUNT_RULE_COLUMNS 7
 
 /* Zeroed: empty. */
 struct recount {
@@ -116,8 +112,5 @@ void recount_rules(struct recount *recount, const struct hba *hba, enum recount_
 
 /* Frees all, and adds "9 rules (2 new, 1 gone)". false: nothing is new or gone. */
 bool recount_end(struct recount *recount, struct buf *out);
-
-/* For users: "7 users (1 new, 0 gone, 2 changed)". */
-bool recount_users(const struct users *old, const struct users *fresh, struct buf *out);
 
 #endif

@@ -456,10 +456,9 @@ static bool add(struct ranges *ranges, const char *text, struct err *err)
 
 struct ranges *ranges_new(char *const *texts, size_t count, struct err *err)
 {
-	struct ranges *ranges = calloc(1, sizeof(*ranges) + count * sizeof(ranges->list[0]));
+	struct ranges *ranges =
+	    err_calloc(sizeof(*ranges) + count * sizeof(ranges->list[0]), "out of memory", err);
 
-	if (!ranges)
-		err_set(err, ERR_MEMORY, "out of memory");
 	for (size_t i = 0; ranges && i < count; i++) {
 		if (!add(ranges, texts[i], err))
 			ranges_release(&ranges);

@@ -401,11 +401,9 @@ static struct dns_query *query_new(struct dns *dns, struct dns_query **slot,
 
 	if (!refresh_channel(dns, err))
 		return NULL;
-	query = calloc(1, sizeof(*query));
-	if (!query) {
-		err_set(err, ERR_MEMORY, "no memory for a DNS query");
+	query = err_calloc(sizeof(*query), "no memory for a DNS query", err);
+	if (!query)
 		return NULL;
-	}
 	*query = (struct dns_query){
 		.dns = dns, .task.run = tell, .slot = slot, .on_answer = on_answer
 	};

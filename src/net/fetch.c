@@ -93,6 +93,8 @@ static size_t promised(struct bytes head)
 	return size;
 }
 
+#define BAD(err, ...) (err_set((err), ERR_PROTOCOL, __VA_ARGS__), FETCH_BAD)
+
 enum fetch_answer fetch_read(struct bytes in, size_t *seen, bool is_all, struct bytes *body,
                              struct err *err)
 {
@@ -101,27 +103,19 @@ enum fetch_answer fetch_read(struct bytes in, size_t *seen, bool is_all, struct 
 	struct bytes head;
 
 	*seen = found ? from : in.count; /* the head's end is found at once again */
-	if (in.count > FETCH_MAX) {
-		err_set(err, ERR_PROTOCOL, "its answer is longer than %d bytes", FETCH_MAX);
-		return FETCH_BAD;
-	}
+	if (in.count > FETCH_MAX)
+		return BAD(err, "its answer is longer than %d bytes", FETCH_MAX);
 	if (!found && !is_all)
 		return FETCH_MORE;
 	/* The digits end at the latest where the head does. */
 	if (!found || in.count < 13 || memcmp(in.at, "HTTP/1.", 7) != 0 ||
-	    strspn(in.at + 9, "0123456789") < 3) {
-		err_set(err, ERR_PROTOCOL, "its answer is no HTTP");
-		return FETCH_BAD;
-	}
-	if (memcmp(in.at + 8, " 200", 4) != 0) {
-		err_set(err, ERR_PROTOCOL, "it answers with status %.3s", in.at + 9);
-		return FETCH_BAD;
-	}
+	    strspn(in.at + 9, "0123456789") < 3)
+		return BAD(err, "its answer is no HTTP");
+	if (memcmp(in.at + 8, " 200", 4) != 0)
+		return BAD(err, "it answers with status %.3s", in.at + 9);
 	head = bytes_of(in.at, (size_t)(found - in.at) + 2);
-	if (find_line(head, "Transfer-Encoding:").at) {
-		err_set(err, ERR_PROTOCOL, "its answer has a transfer encoding");
-		return FETCH_BAD;
-	}
+	if (find_line(head, "Transfer-Encoding:").at)
+		return BAD(err, "its answer has a transfer encoding");
 	size = promised(head);
 	*body = bytes_skip(in, head.count + 2);
 	if (size == SIZE_MAX && is_all)
@@ -132,8 +126,7 @@ enum fetch_answer fetch_read(struct bytes in, size_t *seen, bool is_all, struct 
 	}
 	if (!is_all)
 		return FETCH_MORE;
-	err_set(err, ERR_PROTOCOL, "its answer was cut");
-	return FETCH_BAD;
+	return BAD(err, "its answer was cut");
 }
 
 static void on_input(struct stream *stream)

@@ -146,15 +146,9 @@ static void on_ready(struct watch *watch, unsigned int what)
 		count++;
 }
 
-void listener_pause(struct listener *listener)
+void listener_accept(struct listener *listener, bool accepts)
 {
-	listener->is_paused = true;
-	update_sockets(listener);
-}
-
-void listener_resume(struct listener *listener)
-{
-	listener->is_paused = false;
+	listener->is_paused = !accepts;
 	update_sockets(listener);
 }
 
@@ -652,13 +646,11 @@ static bool open_unix(struct listener *listener, const char *path, struct err *e
 struct listener *listener_open(struct loop *loop, const struct listener_options *options,
                                struct err *err)
 {
-	struct listener *listener = calloc(1, sizeof(*listener));
+	struct listener *listener = err_calloc(sizeof(*listener), "out of memory", err);
 	bool is_open;
 
-	if (!listener) {
-		err_set(err, ERR_MEMORY, "out of memory");
+	if (!listener)
 		return NULL;
-	}
 	TAILQ_INIT(&listener->sockets);
 	listener->loop = loop;
 	listener->options = *options;

@@ -10,7 +10,6 @@
  * called back while the outbox is being sent: bytes of a broken connection become
  * unsent output, and the owner is notified in the next turn.
  */
-#include "pgweir/net/outbox.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -216,8 +215,7 @@ void outbox_use_ring(struct outbox *outbox, bool is_wanted)
 }
 
 /*
-  * ---- ring: sends through io_uring ----
-
+ * ---- ring: sends through io_uring ----
  *
  *   sends --> entries, tail --> io_uring_enter() --> answers --> done
  *

@@ -435,15 +435,14 @@ static bool start_query(struct resolver_name *name, struct err *err)
 struct resolver *resolver_new(struct loop *loop, const struct resolver_options *options,
                               struct err *err)
 {
-	struct resolver *resolver = calloc(1, sizeof(*resolver));
+	struct resolver *resolver =
+	    err_calloc(sizeof(*resolver), "no memory for the DNS resolver", err);
 
-	if (!resolver) {
-		err_set(err, ERR_MEMORY, "no memory for the DNS resolver");
+	if (!resolver)
 		return NULL;
-	}
 	resolver->loop = loop;
-	resolver_set_ttl(resolver, options->good_ttl, options->bad_ttl);
-	resolver->zone_period = options->zone_period;
+	resolver->good_ttl = options->good_ttl;
+	resolver->bad_ttl = options->bad_ttl;
 	resolver->next = resolver;
 	if (options->other) {
 		resolver->next = options->other->next;
@@ -474,17 +473,13 @@ void resolver_free(struct resolver **resolverp)
 	*resolverp = NULL;
 }
 
-void resolver_set_ttl(struct resolver *resolver, usec_t good_ttl, usec_t bad_ttl)
-{
-	resolver->good_ttl = good_ttl;
-	resolver->bad_ttl = bad_ttl;
-}
-
-void resolver_set_zone_period(struct resolver *resolver, usec_t period)
+void resolver_configure(struct resolver *resolver, usec_t good_ttl, usec_t bad_ttl, usec_t period)
 {
 	struct resolver_name *name, *next_name;
 	struct resolver_zone *zone, *next;
 
+	resolver->good_ttl = good_ttl;
+	resolver->bad_ttl = bad_ttl;
 	if (period == resolver->zone_period)
 		return;
 	resolver->zone_period = period;

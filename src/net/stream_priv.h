@@ -7,7 +7,6 @@
 
 #include "pgweir/base/buf.h"
 #include "pgweir/net/dial.h"
-#include "pgweir/net/outbox.h"
 #include "pgweir/net/stream.h"
 
 /* Sends bytes without encryption; keeps what the socket does not accept. */
@@ -67,8 +66,7 @@ void outbox_push(struct outbox *outbox, struct stream *stream);
 size_t outbox_pending(const struct outbox *outbox, const struct stream *stream);
 
 /*
-  * ---- ring: many sends with one system call, by io_uring ----
-
+ * ---- ring: many sends with one system call, by io_uring ----
  *
  * Each send is tried once before the call returns, like send() on a non-blocking socket. So no
  * send is pending after the call, and the kernel uses no buffer any more. See io_uring(7).

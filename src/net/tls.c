@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pgweir/base/text.h"
+
 /* ---- the engine ---- */
 
 /*
@@ -197,13 +199,6 @@ static void lend(struct tls *tls, struct bytes in, struct buf *out)
 	tls->engine->out = out;
 }
 
-/* Needed before SSL_get_error(), which takes all errors since the last clearing into account. */
-static void engine_begin(struct tls *tls, struct bytes in, struct buf *out)
-{
-	ERR_clear_error();
-	lend(tls, in, out);
-}
-
 static void engine_end(struct tls *tls)
 {
 	tls->engine->in = (struct bytes){ 0 };
@@ -295,12 +290,11 @@ static size_t read_hex(const char *text, unsigned char *out, size_t size)
 	if (count > size)
 		return 0;
 	for (size_t i = 0; i < count; i++) {
-		int high = OPENSSL_hexchar2int((unsigned char)text[2 * i]);
-		int low = OPENSSL_hexchar2int((unsigned char)text[2 * i + 1]);
+		int byte = text_unhex(text + 2 * i);
 
-		if (high < 0 || low < 0)
+		if (byte < 0)
 			return 0;
-		out[i] = (unsigned char)(high << 4 | low);
+		out[i] = (unsigned char)byte;
 	}
 	return count;
 }
@@ -378,7 +372,9 @@ enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, stru
 		tls_err(err, ERR_MEMORY, "no memory for TLS");
 		return TLS_FAILED;
 	}
-	engine_begin(tls, *in, out);
+	/* SSL_get_error() takes all errors since the last clearing into account. */
+	ERR_clear_error();
+	lend(tls, *in, out);
 	result = SSL_do_handshake(tls->engine->ssl);
 	why = SSL_get_error(tls->engine->ssl, result);
 	*in = tls->engine->in;
@@ -555,7 +551,7 @@ void tls_goodbye(struct tls *tls, struct buf *out)
 		tls_keyed_done(&spare);
 		return;
 	}
-	engine_begin(tls, (struct bytes){ 0 }, out);
+	lend(tls, (struct bytes){ 0 }, out);
 	SSL_shutdown(tls->engine->ssl);
 	engine_end(tls);
 	ERR_clear_error();

@@ -583,7 +583,7 @@ REFS_FUNCTIONS(tls_context_ref, tls_context_unref, struct tls_context, context_f
 static struct tls_context *make_context(const struct tls_options *options, const char *cert_setting,
                                         const char *key_setting, struct err *err)
 {
-	struct tls_context *context = calloc(1, sizeof(*context));
+	struct tls_context *context = err_calloc(sizeof(*context), "no memory for TLS", err);
 	struct making making = {
 		.options = options,
 		.cert_setting = cert_setting,
@@ -593,10 +593,8 @@ static struct tls_context *make_context(const struct tls_options *options, const
 	};
 	bool is_good;
 
-	if (!context) {
-		err_set(err, ERR_MEMORY, "no memory for TLS");
+	if (!context)
 		return NULL;
-	}
 	context->role = options->role;
 	context->check = options->check;
 	ERR_clear_error();

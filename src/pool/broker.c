@@ -19,12 +19,10 @@
 
 struct broker *broker_new(unsigned int loops, struct err *err)
 {
-	struct broker *broker = calloc(1, sizeof(*broker));
+	struct broker *broker = err_calloc(sizeof(*broker), "out of memory", err);
 
-	if (!broker) {
-		err_set(err, ERR_MEMORY, "out of memory");
+	if (!broker)
 		return NULL;
-	}
 	lock_init(&broker->lock);
 	hash_key_draw(&broker->secret);
 	reach_init(&broker->reach);

@@ -97,7 +97,7 @@ extern const struct record_table global_record_table, database_record_table, rol
 /*
  * A server parcel: an idle server between the pools of one loop and those of another, maybe in
  * another thread. It has the records by which servers go from one process to another, and the
- * connection itself (net/stream_parcel.h). PostgreSQL notices nothing.
+ * connection itself (net/stream.h). PostgreSQL notices nothing.
  *
  * The server keeps its id, its times, its parameters and its prepared statements. Between the two
  * loops it counts for no pool, but keeps its permit.

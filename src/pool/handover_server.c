@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "pgweir/base/text.h"
-#include "pgweir/net/stream_parcel.h"
+#include "pgweir/net/stream.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pool/handover.h"
 

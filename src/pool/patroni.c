@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "pgweir/base/json.h"
+#include "pgweir/base/text.h"
 #include "pgweir/config/entries.h"
 
 /* The member as an item of a list. false: it has no place yet, or no good one. */

@@ -254,12 +254,10 @@ void pools_set_tls(struct pools *pools, struct tls_context *tls)
 struct pools *pools_new(const struct server_shared *shared, const struct pools_with *with,
                         const struct config *config, struct users *users, struct err *err)
 {
-	struct pools *pools = calloc(1, sizeof(*pools));
+	struct pools *pools = err_calloc(sizeof(*pools), "out of memory", err);
 
-	if (!pools) {
-		err_set(err, ERR_MEMORY, "out of memory");
+	if (!pools)
 		return NULL;
-	}
 	if (!statements_init(&pools->statements, with->statement_names)) {
 		err_set(err, ERR_INTERNAL, "the system provides no random numbers");
 		free(pools);

@@ -164,13 +164,11 @@ REFS_FUNCTIONS(web_rights_hold, web_rights_release, struct web_rights, free_righ
 struct web_rights *web_rights_new(const struct config *config, struct err *err)
 {
 	const struct config_list *allow = &config->metrics_allow;
-	struct web_rights *rights = calloc(1, sizeof(*rights));
+	struct web_rights *rights = err_calloc(sizeof(*rights), "out of memory", err);
 	bool is_made = false;
 
-	if (!rights) {
-		err_set(err, ERR_MEMORY, "out of memory");
+	if (!rights)
 		return NULL;
-	}
 	rights->config = config_ref(config);
 	rights->allow = ranges_new(allow->names, allow->count, err);
 	if (!rights->allow)

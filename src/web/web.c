@@ -81,14 +81,9 @@ static void page_answer(struct connection *connection, const struct http_head *h
 
 #define HEALTH_LIMIT (5 * USEC_PER_SEC) /* a loop that turns answers within milliseconds */
 
-struct health {
-	struct answer answer;
-	bool is_about_work;
-};
-
 static enum table_result next_of_health(struct answer *answer, struct buf *out)
 {
-	bool is_about_work = container_of(answer, struct health, answer)->is_about_work;
+	bool is_about_work = bytes_are(answer->connection->head.path, "/readyz");
 	struct bytes values[COLUMNS_MAX], piece = buf_bytes(&answer->reader->piece);
 	struct bytes reason = bytes_text("ok");
 
@@ -110,17 +105,124 @@ static enum table_result next_of_health(struct answer *answer, struct buf *out)
 
 static void health_answer(struct connection *connection, const struct http_head *head)
 {
-	struct health *health = connection_begin_answer(
-	    connection, sizeof(*health), "text/plain; charset=utf-8", next_of_health);
+	struct answer *answer = connection_begin_answer(
+	    connection, sizeof(*answer), "text/plain; charset=utf-8", next_of_health);
 
-	if (!health)
+	(void)head;
+	if (!answer)
 		return;
-	health->is_about_work = bytes_are(head->path, "/readyz");
-	health->answer.limit = HEALTH_LIMIT;
-	if (connection_read_table(&health->answer, "READY"))
-		health->answer.reader->budget = &connection->all->readers.probes;
+	answer->limit = HEALTH_LIMIT;
+	if (connection_read_table(answer, "READY"))
+		answer->reader->budget = &connection->all->readers.probes;
 	else
 		connection_close(connection);
+}
+
+/*
+ * ---- /api/v1/show: SHOW tables as JSON ----
+ *
+ *   {"name":"POOLS","at":"...Z","columns":[{"name":"database","type":"text"},...],"rows":[[...],...]}
+ */
+
+#define API_SHOW "/api/v1/show/"
+#define JSON_TYPE "application/json"
+
+/* A table that is being sent to a client. */
+struct api_answer {
+	struct answer answer;
+	bool has_row;
+	const struct show *table;
+};
+
+static void add_columns(const struct show *table, struct buf *out)
+{
+	char now[TEXT_UTC_SIZE];
+
+	buf_add_text(out, "{\"name\":");
+	json_add_text(out, bytes_text(table->item));
+	buf_printf(out, ",\"at\":\"%s\",\"columns\":[", text_utc(wall_now(), now));
+	for (size_t i = 0; i < table->columns.count; i++) {
+		buf_add_text(out, i ? ",{\"name\":" : "{\"name\":");
+		json_add_text(out, bytes_text(table->columns.at[i].name));
+		buf_printf(out, ",\"type\":\"%s\"}", rows_type_name(table->columns.at[i].type));
+	}
+	buf_add_text(out, "],\"rows\":[");
+}
+
+static void add_row(struct api_answer *answer, const struct bytes *values, struct buf *out)
+{
+	buf_add_text(out, answer->has_row ? ",\n[" : "\n[");
+	answer->has_row = true;
+	for (size_t i = 0; i < answer->table->columns.count; i++) {
+		if (i)
+			buf_add_byte(out, ',');
+		if (!values[i].at)
+			buf_add_text(out, "null");
+		else if (rows_is_number(answer->table->columns.at[i].type))
+			buf_add(out, values[i].at, values[i].count);
+		else
+			json_add_text(out, values[i]);
+	}
+	buf_add_byte(out, ']');
+}
+
+static enum table_result next_part(struct answer *answer, struct buf *out)
+{
+	struct api_answer *api = container_of(answer, struct api_answer, answer);
+	struct bytes values[COLUMNS_MAX], piece = buf_bytes(&answer->reader->piece);
+
+	if (!answer->connection->is_begun)
+		add_columns(api->table, out);
+	while (reader_take(&piece, values))
+		add_row(api, values, out);
+	if (answer->reader->result == TABLE_MORE)
+		return TABLE_MORE;
+	buf_add_text(out, "\n]}\n");
+	return TABLE_END;
+}
+
+static void api_show(struct connection *connection, const struct http_head *head)
+{
+	struct api_answer *api;
+	struct buf words = { 0 };
+
+	if (!http_decode(bytes_skip(head->path, strlen(API_SHOW)), false, &words) ||
+	    !http_read_arguments(head->query, "argument", &words)) {
+		connection_answer_error(connection, 400, HTTP_BAD_ADDRESS, NULL);
+	} else if ((api =
+	                connection_begin_answer(connection, sizeof(*api), JSON_TYPE, next_part))) {
+		api->table = tables_find(buf_text(&words));
+		if (!connection_read_table(&api->answer, buf_text(&words)))
+			connection_close(connection);
+	}
+	buf_free(&words);
+}
+
+static void api_list(struct connection *connection, const struct http_head *head)
+{
+	const struct show *table;
+	const char *argument;
+	struct buf out = { 0 };
+	size_t count = 0;
+
+	(void)head;
+	buf_add_text(&out, "{\"tables\":[");
+	for (size_t i = 0; (table = shows[i]); i++) {
+		if (table->role > CONSOLE_STATS)
+			continue;
+		argument = show_argument_name(table->argument);
+		buf_add_text(&out, count++ ? ",\n{\"name\":" : "\n{\"name\":");
+		json_add_text(&out, bytes_text(table->item));
+		buf_add_text(&out, ",\"argument\":");
+		json_add_text(&out, bytes_text(argument + (*argument == ' ')));
+		buf_add_text(&out, ",\"help\":");
+		json_add_text(&out, bytes_text(table->help));
+		buf_add_byte(&out, '}');
+	}
+	buf_add_text(&out, "\n]}\n");
+	connection_answer(connection, &(struct answer_head){ .status = 200, .type = JSON_TYPE },
+	                  buf_bytes(&out));
+	buf_free(&out);
 }
 
 /* ---- what is at which path ---- */

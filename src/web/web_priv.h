@@ -19,7 +19,7 @@
 #include "pgweir/net/stream.h"
 #include "pgweir/web/web.h"
 
-/* ---- heads of requests (RFC 9110, RFC 9112); all bytes point into the head: http_head.c ---- */
+/* ---- heads of requests (RFC 9110, RFC 9112); all bytes point into the head: connection.c ---- */
 
 #define HTTP_HEAD_MAX ((size_t)8192)
 
@@ -52,6 +52,11 @@ bool http_decode(struct bytes text, bool is_form, struct buf *out);
 
 /* Takes the next "name=value" from the front of a query. false: there is none. */
 bool http_query_next(struct bytes *query, struct bytes *name, struct bytes *value);
+
+/* Adds " value" for each wanted=value of a query. false: HTTP_BAD_ADDRESS. */
+bool http_read_arguments(struct bytes query, const char *wanted, struct buf *words);
+
+#define HTTP_BAD_ADDRESS "the address is not well encoded"
 
 /* Whether a list such as that of Accept has this media type; its parameters are ignored. */
 bool http_list_has(struct bytes list, const char *type);
@@ -168,7 +173,7 @@ struct connections {
 	struct readers readers;
 	/*
 	 * A request has come. The callee answers it now, or begins an answer in parts. `head` is
-	 * valid during the call only.
+	 * valid until the answer is complete.
 	 */
 	void (*on_request)(struct connection *connection, const struct http_head *head);
 };
@@ -329,9 +334,6 @@ struct metrics_source {
 	size_t rows_max;
 };
 
-/* End with NULL words. */
-extern const struct metrics_source metrics_sources[], metrics_histograms[];
-
 /* ---- writing ---- */
 
 /* What a row of the SHOW, or all rows with the same labels, have for the metrics. */
@@ -398,18 +400,8 @@ struct web {
 
 #define WEB_OF(connection) container_of((connection)->all, struct web, connections)
 
-/* ---- what is at the paths: functions for on_request ---- */
+/* ---- /metrics, for on_request: metrics.c ---- */
 
-/* /api/v1/: api.c */
-void api_list(struct connection *connection, const struct http_head *head);
-void api_show(struct connection *connection, const struct http_head *head);
-
-/* Adds " value" for each wanted=value of a query. false: it is not well encoded. */
-bool api_read_arguments(struct bytes query, const char *wanted, struct buf *words);
-
-#define API_BAD_ADDRESS "the address is not well encoded"
-
-/* /metrics: metrics.c */
 void metrics_answer(struct connection *connection, const struct http_head *head);
 void metrics_answer_histograms(struct connection *connection, const struct http_head *head);
 

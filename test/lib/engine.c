@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "pgweir/net/outbox.h"
+#include "pgweir/net/stream.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/message.h"

@@ -10,6 +10,7 @@
 
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "pgweir/base/close_reason.h"
 
@@ -32,6 +33,9 @@ bool err_set(struct err *err, enum err_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool err_vset(struct err *err, enum err_code code, const char *format, va_list args)
     __attribute__((format(printf, 3, 0)));
+
+/* Zeroed memory, as from calloc(). NULL: *err has this text. */
+void *err_calloc(size_t size, const char *text, struct err *err);
 
 /* Sets the error of this close reason: code and text of its row. Returns false. */
 bool err_close(struct err *err, enum close_reason reason);

@@ -74,6 +74,37 @@ void strbuf_vprintf(struct strbuf *strbuf, const char *format, va_list args)
  */
 void json_add_text(struct buf *out, struct bytes text);
 
+/*
+ * JSON that others have sent is read without memory: values are parts of the text. Each step takes
+ * a time in proportion to the part that it takes, and brackets are at most 32 deep.
+ *
+ * Escapes are not decoded: who compares texts finds only those that need none.
+ */
+
+enum json_kind {
+	JSON_TEXT,
+	JSON_OBJECT,
+	JSON_ARRAY,
+	JSON_WORD /* a number, true, false, null: it is not checked which */
+};
+
+/* A value; `text` is without its quotes or brackets. */
+struct json {
+	enum json_kind kind;
+	struct bytes text;
+};
+
+/* Takes a value, and the blanks around it. false: there is none, or it has no end. */
+bool json_take(struct bytes *rest, struct json *value);
+
+enum json_step { JSON_ONE, JSON_END, JSON_BAD };
+
+/* Takes the next member of an object, or (name NULL) of an array, from what is between brackets. */
+enum json_step json_next(struct bytes *group, struct json *name, struct json *value);
+
+/* The first member of this name. false: there is none before the end or what is bad. */
+bool json_find(const struct json *object, const char *name, struct json *value);
+
 /* ---- nearest: of some names, for "did you mean" after an unknown one ---- */
 
 #define NEAREST_NAME_MAX 63 /* longer names are never near */

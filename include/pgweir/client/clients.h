@@ -10,7 +10,7 @@
 #include "pgweir/client/calls.h"
 #include "pgweir/client/client.h"
 #include "pgweir/client/cancel_keys.h"
-#include "pgweir/net/stream_parcel.h"
+#include "pgweir/net/stream.h"
 #include "pgweir/net/address.h"
 #include "pgweir/net/tls.h"
 #include "pgweir/pool/homes.h"

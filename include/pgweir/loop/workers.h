@@ -15,7 +15,7 @@ struct workers;
  * closed while the job runs.
  */
 struct job {
-	struct letter letter; /* the first four fields: for workers.c only */
+	struct letter letter; /* the first four fields: for crew.c only */
 	TAILQ_ENTRY(job) node;
 	struct loop *loop;
 	struct workers *workers;

@@ -51,7 +51,7 @@ struct listener_options {
 	unsigned int inherited_count;
 	/*
 	 * Called from the loop for each accepted connection. The callee owns `fd` (non-blocking,
-	 * close-on-exec). Of this listener it may only call listener_pause() and
+	 * close-on-exec). Of this listener it may only call listener_accept() and
 	 * listener_close_tcp().
 	 */
 	void (*on_accept)(void *arg, int fd, const struct address *peer);
@@ -83,11 +83,9 @@ void listener_own_file(struct listener *listener, bool is_ours);
 
 bool listener_is_given(const struct listener *listener);
 
-/* Accepts nothing until listener_resume(); new connections wait in the backlog. */
-void listener_pause(struct listener *listener);
-
+/* Whether to accept connections, at first true; else they wait in the backlog. */
+void listener_accept(struct listener *listener, bool accepts);
 bool listener_is_paused(const struct listener *listener);
-void listener_resume(struct listener *listener);
 
 /* Reports a free descriptor: a resting listener tries again. Cheap if it does not rest. */
 void listener_retry(struct listener *listener);

@@ -8,8 +8,9 @@
  * another one).
  *
  * The owner of a connection to one of the addresses can watch it: it is notified when a later
- * lookup does not return that address any more. If zone_period is set, the serial numbers of
- * the names' zones are queried; when one grows, all names of that zone are looked up again.
+ * lookup does not return that address any more. With a period (resolver_configure()) the serial
+ * numbers of the names' zones are queried; when one grows, all names of that zone are looked up
+ * again.
  *
  * The resolvers of several loops make queries of their own, but tell each other what they have
  * found, so mostly one query is enough for all.
@@ -29,7 +30,6 @@ struct dns_query;
 struct resolver_options {
 	usec_t good_ttl;         /* how long addresses are cached (dns_max_ttl); 0 = not at all */
 	usec_t bad_ttl;          /* how long a failure is cached (dns_nxdomain_ttl) */
-	usec_t zone_period;      /* how often the serial numbers of zones are queried; 0 = never */
 	const char *resolv_conf; /* NULL or "" = that of the system */
 	/* time limit of the first try of a DNS server; later ones are longer; 0 = 2 s */
 	usec_t try_limit;
@@ -86,11 +86,11 @@ void resolver_free(struct resolver **resolver);
 /* "c-ares 1.18.1". Static. */
 const char *dns_library(void);
 
-/* Sets how long results are cached, for results from now on. */
-void resolver_set_ttl(struct resolver *resolver, usec_t good_ttl, usec_t bad_ttl);
-
-/* Sets how often the serial numbers of zones are queried; 0: never. */
-void resolver_set_zone_period(struct resolver *resolver, usec_t period);
+/*
+ * Sets how long results are cached, for results from now on; and how often the serial numbers of
+ * zones are queried, 0 (at first): never.
+ */
+void resolver_configure(struct resolver *resolver, usec_t good_ttl, usec_t bad_ttl, usec_t period);
 
 /* A name or a number. false: no memory, or too many names; on_answer() does not come. */
 bool resolver_start(struct resolver *resolver, struct resolver_ask *ask, const char *host,

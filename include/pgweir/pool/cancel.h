@@ -13,7 +13,7 @@
 #define PGWEIR_POOL_CANCEL_H
 
 #include "pgweir/base/slab.h"
-#include "pgweir/net/stream_parcel.h"
+#include "pgweir/net/stream.h"
 #include "pgweir/pool/server/server.h"
 
 #define CANCEL_ASKER_SIZE 192

@@ -5,7 +5,6 @@
 
 #include "pgweir/auth/users.h"
 #include "pgweir/base/close_reason.h"
-#include "pgweir/base/sqlstates.h"
 #include "pgweir/loop/workers.h"
 #include "pgweir/net/tls.h"
 #include "pgweir/pool/peer_pool.h"

@@ -150,12 +150,10 @@ struct mock_form auth_cache_likeness(struct logins *logins)
 
 struct logins *logins_new(struct err *err)
 {
-	struct logins *logins = calloc(1, sizeof(*logins));
+	struct logins *logins = err_calloc(sizeof(*logins), "out of memory", err);
 
-	if (!logins) {
-		err_set(err, ERR_MEMORY, "out of memory");
+	if (!logins)
 		return NULL;
-	}
 	lock_init(&logins->lock);
 	failures_init(&logins->failures);
 	hash_key_draw(&logins->secret);

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "pgweir/base/probes.h"
-#include "pgweir/base/sqlstates.h"
+#include "pgweir/base/close_reason.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 

@@ -2,7 +2,7 @@
 /*
  * base/sqlstates.c: errors are counted by their code, and strangers cannot fill the table.
  */
-#include "pgweir/base/sqlstates.h"
+#include "pgweir/base/close_reason.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "../../../src/main/daemon_priv.h"
 
 #include "pgweir/base/hash.h"
-#include "pgweir/net/stream_parcel.h"
+#include "pgweir/net/stream.h"
 
 #include "../../../src/client/client_records_priv.h"
 #include "../../../src/pool/handover_priv.h"

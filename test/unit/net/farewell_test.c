@@ -3,7 +3,7 @@
  * net/stream_parcel.c: the end of a connection that its stream has left. The test is the peer. That
  * close_notify is the last of an encrypted one: test/e2e/test_takeover.py.
  */
-#include "pgweir/net/stream_parcel.h"
+#include "pgweir/net/stream.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -3,7 +3,6 @@
  * net/outbox.c over socket pairs, each test with io_uring and without; both are the
  * same if the system has none.
  */
-#include "pgweir/net/outbox.h"
 
 #include <dirent.h>
 #include <errno.h>

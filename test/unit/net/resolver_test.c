@@ -325,7 +325,7 @@ START_TEST(nothing_is_kept_without_a_ttl)
 		ck_assert_uint_eq(scene.a_count, i);
 		ck_assert_uint_eq(resolver_name_count(scene.resolver), 0);
 	}
-	resolver_set_ttl(scene.resolver, LONG, LONG);
+	resolver_configure(scene.resolver, LONG, LONG, 0);
 	ask_now(&scene, &asked, _i ? "none.test" : "one.test");
 	ask_now(&scene, &asked, _i ? "none.test" : "one.test");
 	ck_assert_uint_eq(scene.a_count, 4);
@@ -530,7 +530,7 @@ START_TEST(a_watch_ends_when_the_address_is_removed)
 
 	set_up(&scene, 0, LONG);
 	ask_now(&scene, &asked, "moving.test");
-	resolver_set_ttl(scene.resolver, _i ? LONG : 0, LONG);
+	resolver_configure(scene.resolver, _i ? LONG : 0, LONG, 0);
 	enter(&there, &scene, "moving.test", "127.0.0.1");
 	enter(&also, &scene, "moving.test", "127.0.0.1");
 	enter(&gone, &scene, "moving.test", "127.0.0.1");
@@ -604,7 +604,7 @@ START_TEST(a_zone_that_grows_moves_its_names)
 
 	set_up(&scene, LONG, LONG);
 	scene.serial = UINT32_MAX;
-	resolver_set_zone_period(scene.resolver, USEC_PER_MS);
+	resolver_configure(scene.resolver, LONG, LONG, USEC_PER_MS);
 	ask_now(&scene, &asked, "moving.test");
 	ask_now(&scene, &asked, "one.test");
 	ask_now(&scene, &asked, "nozone");
@@ -639,15 +639,15 @@ START_TEST(a_zone_goes_with_its_names)
 	ask_now(&scene, &asked, "one.test");
 	enter(&watcher, &scene, "one.test", "127.0.0.1");
 	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 0);
-	resolver_set_zone_period(scene.resolver, LONG);
+	resolver_configure(scene.resolver, 0, LONG, LONG);
 	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 1);
 	resolver_watch_end(&watcher.watch);
 	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 0);
-	resolver_set_ttl(scene.resolver, LONG, LONG);
+	resolver_configure(scene.resolver, LONG, LONG, LONG);
 	ask_now(&scene, &asked, "one.test");
 	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 1);
 	run_serials(&scene, 1);
-	resolver_set_zone_period(scene.resolver, 0);
+	resolver_configure(scene.resolver, LONG, LONG, 0);
 	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 0);
 	tear_down(&scene);
 }
@@ -662,7 +662,7 @@ START_TEST(the_end_may_come_while_a_zone_is_asked)
 	set_up(&scene, LONG, LONG);
 	ask_now(&scene, &asked, "one.test");
 	scene.is_mute = true;
-	resolver_set_zone_period(scene.resolver, LONG);
+	resolver_configure(scene.resolver, LONG, LONG, LONG);
 	ck_assert_uint_eq(resolver_query_count(scene.resolver), 1);
 	tear_down(&scene);
 }

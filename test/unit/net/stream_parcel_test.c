@@ -3,7 +3,7 @@
  * net/stream_parcel.c: a stream moves between two loops, in one thread and in two. The test is the
  * peer. Encrypted streams: stream_secure_test.c.
  */
-#include "pgweir/net/stream_parcel.h"
+#include "pgweir/net/stream.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "pgweir/base/log.h"
-#include "pgweir/net/outbox.h"
 
 #include "../unit.h"
 

@@ -25,7 +25,6 @@
 
 #include "pgweir/base/buf.h"
 #include "pgweir/loop/workers.h"
-#include "pgweir/net/stream_parcel.h"
 #include "pgweir/net/tls.h"
 
 #include "../unit.h"
