@@ -6,7 +6,6 @@
 #include "pgweir/pgwire/sql_block.h"
 #include "pgweir/pgwire/sql_single.h"
 #include "pgweir/pgwire/sql_touch.h"
-#include "pgweir/pgwire/sql_touchers.h"
 
 #include "pgweir/base/buf.h"
 
