@@ -39,7 +39,7 @@ static unsigned int ddl_count(const struct database *database)
 
 /* ---- definitions ---- */
 
-/* The question ends, or is not about this database any more: who waits for a reading goes on. */
+/* The question ends, or is not about this database: clients that wait for a reading go on. */
 void pool_end_catalog(struct server *server)
 {
 	const struct catalog_reading *reading = server->catalog;

@@ -24,19 +24,6 @@ static char *take_line(struct bytes *text)
 	return line;
 }
 
-/* Whether a rule with this map lets the system user log in. */
-static bool admits(const struct hba *hba, const char *map, const char *system_user,
-                   const char *user)
-{
-	struct hba_rule rule = { 0 };
-	bool ok;
-
-	buf_add_cstr(&rule.maps, map);
-	ok = hba_rule_admits(hba, &rule, system_user, user);
-	buf_free(&rule.maps);
-	return ok;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct bytes text = bytes_of(data, size);
@@ -54,8 +41,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		const struct mapping *row = &hba->mappings[i];
 
 		assert(ident_has_map(hba, row->map));
-		admits(hba, row->map, name, user);
-		admits(hba, row->map, row->system_user.text, row->user.text);
+		map_admits(hba, row->map, name, user);
+		map_admits(hba, row->map, row->system_user.text, row->user.text);
 	}
 	hba_release(&hba);
 	free(name);

@@ -39,4 +39,17 @@ static inline struct hba *hba_parse(struct bytes text, struct bytes ident,
 	return hba;
 }
 
+/* Whether a rule with this ident map lets the system user log in. */
+static inline bool map_admits(const struct hba *hba, const char *map, const char *system_user,
+                              const char *user)
+{
+	struct hba_rule rule = { 0 };
+	bool ok;
+
+	buf_add_cstr(&rule.maps, map);
+	ok = hba_rule_admits(hba, &rule, system_user, user);
+	buf_free(&rule.maps);
+	return ok;
+}
+
 #endif

@@ -89,9 +89,6 @@ struct said {
 
 struct said said_read(const struct client *client, const struct frame *frame, struct bytes in);
 
-/* It concerns this statement, if it is not NULL. */
-void said_is_of(struct said *said, struct statement *prepared);
-
 /* ---- judge.c: what to do with each message of a client ---- */
 
 /*

@@ -48,7 +48,8 @@ static const struct hash_key *secret(const struct client *client)
 
 /* ---- what a message says ---- */
 
-void said_is_of(struct said *said, struct statement *prepared)
+/* It concerns this statement, if it is not NULL. */
+static void said_is_of(struct said *said, struct statement *prepared)
 {
 	said->prepared = prepared;
 	if (prepared)

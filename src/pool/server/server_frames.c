@@ -88,7 +88,7 @@ static struct bytes body_of(struct bytes in, const struct frame *frame)
 /*
  * ---- calls: requests whose execution a borrower measures ----
  *
- * They are described in the ledger. One that was answered is told to the borrower; after an error,
+ * They are described in the ledger. The borrower gets one that was answered; after an error,
  * the calls behind that were skipped.
  *
  * Hard here: the bytes of a reply come in pieces and are not looked at. They are counted by their

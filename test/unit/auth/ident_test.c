@@ -54,26 +54,13 @@ static struct hba *parse(struct bytes ident, struct problems *problems)
 	return hba_parse(bytes_text("local all all peer\n"), ident, problems);
 }
 
-/* Whether a rule with this map lets the system user log in. */
-static bool admits(const struct hba *hba, const char *map, const char *system_user,
-                   const char *user)
-{
-	struct hba_rule rule = { 0 };
-	bool ok;
-
-	buf_add_cstr(&rule.maps, map);
-	ok = hba_rule_admits(hba, &rule, system_user, user);
-	buf_free(&rule.maps);
-	return ok;
-}
-
 START_TEST(maps_admit)
 {
 	struct problems problems = { 0 };
 	struct hba *hba = parse(bytes_text(maps), &problems);
 
 	ck_assert_ptr_nonnull(hba);
-	ck_assert_msg(admits(hba, cases[_i].map, cases[_i].system_user, cases[_i].user) ==
+	ck_assert_msg(map_admits(hba, cases[_i].map, cases[_i].system_user, cases[_i].user) ==
 	                  cases[_i].is_admitted,
 	              "%s: %s as %s", cases[_i].map, cases[_i].system_user, cases[_i].user);
 	hba_release(&hba);
@@ -89,8 +76,8 @@ START_TEST(a_very_long_name)
 
 	memset(name, 'a', 65535);
 	name[65535] = 0;
-	ck_assert(!admits(hba, "m", name, "a"));
-	ck_assert(admits(hba, "m", "a", name));
+	ck_assert(!map_admits(hba, "m", name, "a"));
+	ck_assert(map_admits(hba, "m", "a", name));
 	free(name);
 	hba_release(&hba);
 }
