@@ -212,12 +212,14 @@ class Postgres(Process):
     }
     stop_signal = signal.SIGINT
 
-    def __init__(self, workplace, max_connections=200, name="postgresql", settings=None):
+    def __init__(self, workplace, max_connections=200, name="postgresql", settings=None,
+                 environment=None):
         self.data = workplace.directory / name
         self.max_connections = max_connections
         self.settings = settings or {}
         self.bin = self._bin_directory()
-        super().__init__(workplace, name, [self.bin / "postgres", "-D", self.data], free_port())
+        super().__init__(workplace, name, [self.bin / "postgres", "-D", self.data], free_port(),
+                         environment)
 
     @staticmethod
     def _bin_directory():
