@@ -13,13 +13,8 @@
 
 #include <errno.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-
-#if HAVE_IO_URING
 #include <linux/io_uring.h>
-#endif
+#include <sys/mman.h>
 
 #include "stream_priv.h"
 
@@ -224,8 +219,6 @@ void outbox_use_ring(struct outbox *outbox, bool is_wanted)
  * writes is loaded before that data (acquire).
  */
 
-#if HAVE_IO_URING
-
 struct area {
 	char *at; /* NULL: not mapped */
 	size_t size;
@@ -399,24 +392,3 @@ unsigned int ring_send(struct ring *ring, struct ring_send *sends, unsigned int 
 		enter_kernel(ring, 0, (unsigned int)taken - done);
 	return (unsigned int)taken;
 }
-
-#else
-
-struct ring *ring_new(unsigned int most)
-{
-	(void)most;
-	errno = ENOSYS;
-	return NULL;
-}
-
-void ring_free(struct ring **ring) { *ring = NULL; }
-
-unsigned int ring_send(struct ring *ring, struct ring_send *sends, unsigned int count)
-{
-	(void)ring;
-	(void)sends;
-	(void)count;
-	return 0;
-}
-
-#endif
