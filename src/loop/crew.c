@@ -15,13 +15,13 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include "pgweir/base/container_of.h"
+#include "pgweir/base/lock.h"
 #include <stdlib.h>
 #include <string.h>
 
 #include "pgweir/base/text.h"
 #include "pgweir/loop/workers.h"
-
-#include "loop_priv.h"
 
 /* For threads that call little; a loop needs more. */
 #define WORKER_STACK_SIZE ((size_t)1024 * 1024)
@@ -229,10 +229,7 @@ void crew_release(struct crew *crew)
 	pthread_cond_broadcast(&crew->go_on);
 }
 
-/*
- * ---- workers: helper threads ----
- *
- */
+/* ---- workers: helper threads ---- */
 
 #define FOREVER (INT64_MAX / 2)
 

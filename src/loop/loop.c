@@ -7,10 +7,6 @@
  */
 #include "pgweir/loop/loop.h"
 
-#include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -19,12 +15,12 @@
 #include <event2/event_struct.h>
 
 #include "pgweir/base/buf.h"
+#include "pgweir/base/container_of.h"
 #include "pgweir/base/heap.h"
+#include "pgweir/base/lock.h"
 #define HASH_FUNCTION HASH_FNV /* servers and clients set timers often */
 #define HASH_NONFATAL_OOM 1    /* out of memory: the element is not added and its hh.tbl is NULL */
 #include "pgweir/base/table.h"
-
-#include "loop_priv.h"
 
 TAILQ_HEAD(task_list, task);
 TAILQ_HEAD(letter_list, letter);
@@ -166,16 +162,26 @@ usec_t loop_cpu(const struct loop *loop)
  * causes another wake, so a loop that gets letters all the time still sees its descriptors.
  */
 
+/* Watches a descriptor of the loop itself; -1: there is none. */
+static bool own_begin(struct loop *loop, struct watch *watch, int fd,
+                      void (*on_ready)(struct watch *watch, unsigned int what))
+{
+	watch_init(watch, loop, fd, on_ready);
+	return loop->base && fd >= 0 && watch_set(watch, WATCH_READ);
+}
+
+static void own_end(struct watch *watch)
+{
+	watch_done(watch);
+	if (watch->fd >= 0)
+		close(watch->fd);
+}
+
 static void loop_letters_done(struct loop *loop)
 {
-	struct mailbox *mailbox = &loop->mailbox;
-
 	loop_open_late(loop);
-	if (mailbox->wake.fd >= 0) {
-		watch_done(&mailbox->wake);
-		close(mailbox->wake.fd);
-	}
-	pthread_mutex_destroy(&mailbox->lock);
+	own_end(&loop->mailbox.wake);
+	pthread_mutex_destroy(&loop->mailbox.lock);
 }
 
 /* The lock must be held. */
@@ -225,8 +231,7 @@ static bool loop_letters_init(struct loop *loop)
 
 	pthread_mutex_init(&mailbox->lock, NULL);
 	TAILQ_INIT(&mailbox->letters);
-	watch_init(&mailbox->wake, loop, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), on_wake);
-	return loop->base && mailbox->wake.fd >= 0 && watch_set(&mailbox->wake, WATCH_READ);
+	return own_begin(loop, &mailbox->wake, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), on_wake);
 }
 
 void loop_post(struct loop *to, struct letter *letter)
@@ -385,12 +390,10 @@ static void on_alarm(struct watch *watch, unsigned int what)
 
 static bool timers_init(struct loop *loop)
 {
-	struct watch *watch = &loop->alarm.watch;
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 
 	loop->alarm.at = NEVER;
-	watch_init(watch, loop, timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC),
-	           on_alarm);
-	return loop->base && watch->fd >= 0 && watch_set(watch, WATCH_READ);
+	return own_begin(loop, &loop->alarm.watch, fd, on_alarm);
 }
 
 static struct timer_queue *queue_new(struct loop *loop, const struct queue_key *key)
@@ -481,9 +484,7 @@ static void timers_free(struct loop *loop)
 		free(queue);
 	}
 	heap_done(&loop->alarm.queues);
-	watch_done(&loop->alarm.watch);
-	if (loop->alarm.watch.fd >= 0)
-		close(loop->alarm.watch.fd);
+	own_end(&loop->alarm.watch);
 }
 
 /* ---- the loop itself ---- */
