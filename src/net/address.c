@@ -124,30 +124,22 @@ socklen_t address_sockaddr_size(const struct address *address)
 {
 	return address->family == AF_INET6 ? sizeof(address->in6) : sizeof(address->in);
 }
+_Static_assert(offsetof(struct sockaddr_in, sin_port) == offsetof(struct sockaddr_in6, sin6_port),
+               "the port is at the same place");
+
 
 /* ---- parts of an address ---- */
 
 uint16_t address_port(const struct address *address)
 {
-	switch (address->family) {
-	case AF_INET:
-		return ntohs(address->in.sin_port);
-	case AF_INET6:
-		return ntohs(address->in6.sin6_port);
-	case AF_UNIX:
-		return address->un.port;
-	default:
-		return 0;
-	}
+	return address_is_unix(address) ? address->un.port : ntohs(address->in.sin_port);
 }
 
 void address_set_port(struct address *address, uint16_t port)
-{
-	if (address->family == AF_INET)
+	else if (address->family != AF_UNSPEC)
 		address->in.sin_port = htons(port);
-	else if (address->family == AF_INET6)
-		address->in6.sin6_port = htons(port);
-	else if (address->family == AF_UNIX)
+{
+	if (address_is_unix(address))
 		address->un.port = port;
 }
 

@@ -168,8 +168,7 @@ static void on_soa(void *arg, int status, int timeouts, unsigned char *packet, i
 		query->answer.serial = soa->serial;
 		query->answer.count = 1;
 	}
-	if (soa)
-		ares_free_data(soa);
+	ares_free_data(soa);
 	finish(query, status);
 }
 
@@ -215,8 +214,7 @@ static void on_srv(void *arg, int status, int timeouts, unsigned char *packet, i
 		status = ares_parse_srv_reply(packet, size, &first);
 	if (status == ARES_SUCCESS)
 		take_services(&query->answer, first);
-	if (first)
-		ares_free_data(first);
+	ares_free_data(first);
 	finish(query, status);
 }
 
