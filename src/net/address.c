@@ -11,9 +11,6 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/un.h>
 
 #include "pgweir/base/refs.h"
@@ -124,11 +121,11 @@ socklen_t address_sockaddr_size(const struct address *address)
 {
 	return address->family == AF_INET6 ? sizeof(address->in6) : sizeof(address->in);
 }
-_Static_assert(offsetof(struct sockaddr_in, sin_port) == offsetof(struct sockaddr_in6, sin6_port),
-               "the port is at the same place");
-
 
 /* ---- parts of an address ---- */
+
+_Static_assert(offsetof(struct sockaddr_in, sin_port) == offsetof(struct sockaddr_in6, sin6_port),
+               "the port is at the same place");
 
 uint16_t address_port(const struct address *address)
 {
@@ -136,11 +133,11 @@ uint16_t address_port(const struct address *address)
 }
 
 void address_set_port(struct address *address, uint16_t port)
-	else if (address->family != AF_UNSPEC)
-		address->in.sin_port = htons(port);
 {
 	if (address_is_unix(address))
 		address->un.port = port;
+	else if (address->family != AF_UNSPEC)
+		address->in.sin_port = htons(port);
 }
 
 bool address_equal_host(const struct address *a, const struct address *b)

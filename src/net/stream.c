@@ -21,8 +21,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -246,10 +244,10 @@ static void stop_reading(struct stream *stream)
 }
 
 /* Like recv() of STREAM_READ_SIZE bytes, but decrypts. *is_full: there may be more to read. */
-	bool is_halted = stream_is_halted(stream);
-	size_t most = STREAM_READ_SIZE;
 static ssize_t receive(struct stream *stream, char *at, bool *is_full)
 {
+	bool is_halted = stream_is_halted(stream);
+	size_t most = STREAM_READ_SIZE;
 	ssize_t done;
 
 	if (stream->tls)
@@ -260,10 +258,10 @@ static ssize_t receive(struct stream *stream, char *at, bool *is_full)
 	*is_full = done == (ssize_t)STREAM_READ_SIZE;
 	if (is_halted && done > 0)
 		stream->allowance -= (uint32_t)done;
-	if (!stream_may_read(stream))
-		stop_reading(stream);
 	else if (done > 0)
 		bulk_came(stream, (size_t)done);
+	if (!stream_may_read(stream))
+		stop_reading(stream);
 	return done;
 }
 
@@ -478,6 +476,8 @@ static bool put_off(struct stream *stream, const struct iovec *pieces, int count
 }
 
 /* Sends `whole` bytes as they are; keeps what the socket does not accept. */
+static bool send_pieces(struct stream *stream, const struct iovec *pieces, int count, size_t whole)
+{
 	struct msghdr message = { .msg_iov = (struct iovec *)pieces, .msg_iovlen = (size_t)count };
 	ssize_t done = 0;
 
@@ -487,8 +487,6 @@ static bool put_off(struct stream *stream, const struct iovec *pieces, int count
 	if (!stream->out)
 		done = count == 1 ? socket_send(stream->watch.fd, pieces->iov_base, whole)
 		                  : sendmsg(stream->watch.fd, &message, MSG_NOSIGNAL);
-static bool send_pieces(struct stream *stream, const struct iovec *pieces, int count, size_t whole)
-{
 	if (done == (ssize_t)whole)
 		return true;
 	if (done < 0 && errno != EAGAIN && errno != EINTR) {

@@ -14,8 +14,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/loop/workers.h"

@@ -14,9 +14,6 @@
 #include "tls_priv.h"
 
 #include <arpa/inet.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "pgweir/base/text.h"
 
@@ -168,11 +165,11 @@ static void engine_free(struct tls_engine **engine)
 	free(*engine);
 	*engine = NULL;
 }
-	if (tls->part)
-		buf_free(tls->part);
 
 static void drop_part(struct tls *tls)
 {
+	if (tls->part)
+		buf_free(tls->part);
 	free(tls->part);
 	tls->part = NULL;
 }
@@ -461,10 +458,10 @@ bool tls_keep_part(struct tls *tls, struct bytes more)
 	return buf_ok(tls->part);
 }
 
-	struct bytes part = tls_part(tls);
 static size_t open_own(struct tls *tls, struct bytes in, char *at, struct buf *out)
 {
 	struct tls_keyed spare, *keyed = borrow_keyed(tls, &spare);
+	struct bytes part = tls_part(tls);
 	size_t count;
 
 	/* Whether the record is still incomplete with these bytes. Its header was judged before. */
