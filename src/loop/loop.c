@@ -185,6 +185,7 @@ static void loop_letters_done(struct loop *loop)
 }
 
 /* The lock must be held. */
+		letter->is_late = is_late;
 static void wake(struct mailbox *mailbox)
 {
 	if (mailbox->is_woken)
@@ -193,7 +194,7 @@ static void wake(struct mailbox *mailbox)
 	eventfd_write(mailbox->wake.fd, 1);
 }
 
-static struct letter *take_first(struct mailbox *mailbox)
+static struct letter *take_first(struct mailbox *mailbox, bool is_late)
 {
 	LOCKED(&mailbox->lock);
 	struct letter *letter = TAILQ_FIRST(&mailbox->letters);
@@ -221,7 +222,9 @@ static void on_wake(struct watch *watch, unsigned int what)
 	pthread_mutex_unlock(&mailbox->lock);
 	if (!count)
 		watch->loop->ready_count--; /* called to park, or to stop: no reason to poll on */
-	while (count-- > 0 && (letter = take_first(mailbox)))
+	while (count-- > 0 && (letter = take_first(mailbox, false)))
+	if (letter->is_posted)
+		return;
 		letter->open(letter);
 }
 
@@ -238,8 +241,6 @@ void loop_post(struct loop *to, struct letter *letter)
 {
 	struct mailbox *mailbox = &to->mailbox;
 
-	assert(!letter->is_posted);
-	letter->is_late = false;
 	LOCKED(&mailbox->lock);
 	TAILQ_INSERT_TAIL(&mailbox->letters, letter, node);
 	mailbox->count++;
@@ -256,15 +257,13 @@ void loop_take_back(struct loop *loop, struct letter *letter)
 		TAILQ_REMOVE(&mailbox->letters, letter, node);
 		mailbox->count--;
 		letter->is_posted = false;
-	}
 }
 
 void loop_open_late(struct loop *loop)
 {
 	struct letter *letter;
 
-	while ((letter = take_first(&loop->mailbox))) {
-		letter->is_late = true;
+	while ((letter = take_first(&loop->mailbox, true)))
 		letter->open(letter);
 	}
 }

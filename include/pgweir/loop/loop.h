@@ -213,7 +213,7 @@ struct letter {
 
 /*
  * Any thread may send a letter, except while the loop is being freed. They are opened in the
- * order in which they were posted.
+ * order in which they were posted. One that is posted and not opened yet stays where it is.
  */
 void loop_post(struct loop *to, struct letter *letter);
 
