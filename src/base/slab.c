@@ -33,12 +33,6 @@ void slab_init(struct slab *slab, const char *name, size_t size)
 	*slab = (struct slab){ .name = name, .size = (size + align - 1) / align * align };
 }
 
-void slab_init_secret(struct slab *slab, const char *name, size_t size)
-{
-	slab_init(slab, name, size);
-	slab->is_secret = true;
-}
-
 void slab_done(struct slab *slab)
 {
 	assert(slab->used_count == 0);

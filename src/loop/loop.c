@@ -108,23 +108,6 @@ static usec_t read_clock(clockid_t clock)
 	return time.tv_sec * USEC_PER_SEC + time.tv_nsec / 1000;
 }
 
-static void loop_cpu_begin(struct loop *loop)
-{
-	bool has_clock = pthread_getcpuclockid(pthread_self(), &loop->cpu_clock) == 0;
-
-	loop->thread = pthread_self();
-	__atomic_sub_fetch(&loop->cpu_before, read_clock(CLOCK_THREAD_CPUTIME_ID),
-	                   __ATOMIC_RELAXED);
-	__atomic_store_n(&loop->is_running, has_clock, __ATOMIC_RELEASE);
-}
-
-static void loop_cpu_end(struct loop *loop)
-{
-	__atomic_store_n(&loop->is_running, false, __ATOMIC_RELEASE);
-	__atomic_add_fetch(&loop->cpu_before, read_clock(CLOCK_THREAD_CPUTIME_ID),
-	                   __ATOMIC_RELAXED);
-}
-
 /* Processor time since wasted_since does not count. */
 static void loop_cpu_end_waste(struct loop *loop)
 {
@@ -185,7 +168,6 @@ static void loop_letters_done(struct loop *loop)
 }
 
 /* The lock must be held. */
-		letter->is_late = is_late;
 static void wake(struct mailbox *mailbox)
 {
 	if (mailbox->is_woken)
@@ -203,6 +185,7 @@ static struct letter *take_first(struct mailbox *mailbox, bool is_late)
 		TAILQ_REMOVE(&mailbox->letters, letter, node);
 		mailbox->count--;
 		letter->is_posted = false;
+		letter->is_late = is_late;
 	}
 	return letter;
 }
@@ -223,8 +206,6 @@ static void on_wake(struct watch *watch, unsigned int what)
 	if (!count)
 		watch->loop->ready_count--; /* called to park, or to stop: no reason to poll on */
 	while (count-- > 0 && (letter = take_first(mailbox, false)))
-	if (letter->is_posted)
-		return;
 		letter->open(letter);
 }
 
@@ -242,6 +223,8 @@ void loop_post(struct loop *to, struct letter *letter)
 	struct mailbox *mailbox = &to->mailbox;
 
 	LOCKED(&mailbox->lock);
+	if (letter->is_posted)
+		return;
 	TAILQ_INSERT_TAIL(&mailbox->letters, letter, node);
 	mailbox->count++;
 	letter->is_posted = true;
@@ -257,6 +240,7 @@ void loop_take_back(struct loop *loop, struct letter *letter)
 		TAILQ_REMOVE(&mailbox->letters, letter, node);
 		mailbox->count--;
 		letter->is_posted = false;
+	}
 }
 
 void loop_open_late(struct loop *loop)
@@ -265,7 +249,6 @@ void loop_open_late(struct loop *loop)
 
 	while ((letter = take_first(&loop->mailbox, true)))
 		letter->open(letter);
-	}
 }
 
 /* Makes the loop begin a turn if it sleeps. From any thread. */
@@ -679,11 +662,18 @@ void loop_call_off(struct loop *loop)
 
 void loop_run(struct loop *loop)
 {
-	loop_cpu_begin(loop);
+	bool has_clock = pthread_getcpuclockid(pthread_self(), &loop->cpu_clock) == 0;
+
+	loop->thread = pthread_self();
+	__atomic_sub_fetch(&loop->cpu_before, read_clock(CLOCK_THREAD_CPUTIME_ID),
+	                   __ATOMIC_RELAXED);
+	__atomic_store_n(&loop->is_running, has_clock, __ATOMIC_RELEASE);
 	while (!__atomic_load_n(&loop->is_stopping, __ATOMIC_ACQUIRE))
 		turn(loop);
 	__atomic_store_n(&loop->is_stopping, false, __ATOMIC_RELAXED);
-	loop_cpu_end(loop);
+	__atomic_store_n(&loop->is_running, false, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&loop->cpu_before, read_clock(CLOCK_THREAD_CPUTIME_ID),
+	                   __ATOMIC_RELAXED);
 }
 
 void loop_poll(struct loop *loop, usec_t limit) { loop->poll_limit = limit; }

@@ -10,7 +10,6 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netdb.h>
 #include <sys/un.h>
 
 #include "pgweir/base/refs.h"
@@ -478,14 +477,6 @@ static bool read_address(struct address *address, const struct sockaddr *from)
 	return from && address_from_sockaddr(address, from, size);
 }
 
-static bool is_zero(const struct address *mask)
-{
-	static const struct in6_addr none;
-
-	return mask->family == AF_INET6 ? IN6_ARE_ADDR_EQUAL(&mask->in6.sin6_addr, &none)
-	                                : mask->in.sin_addr.s_addr == 0;
-}
-
 static bool has(const struct ifaddrs *interface, const struct address *address,
                 enum interfaces_part part)
 {
@@ -497,7 +488,7 @@ static bool has(const struct ifaddrs *interface, const struct address *address,
 	range = range_of_host(&ours);
 	/* A tunnel may have no mask, or 0: such a "network" must not include all addresses. */
 	if (part == INTERFACES_NET && read_address(&mask, interface->ifa_netmask) &&
-	    !is_zero(&mask))
+	    !address_equal_host(&mask, &(struct address){ .family = mask.family }))
 		bits_of(&mask, range.mask);
 	return range_has(&range, address);
 }

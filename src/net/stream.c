@@ -225,7 +225,8 @@ void stream_pool_init(struct stream_pool *pool, size_t first_size)
 		.leave_unsent = leave_unsent,
 	};
 	slab_init(&pool->buffers, "iobuf_cache", sizeof(struct stream_buf));
-	slab_init_secret(&pool->tls, "tls_cache", sizeof(struct tls));
+	slab_init(&pool->tls, "tls_cache", sizeof(struct tls));
+	pool->tls.is_secret = true;
 }
 
 void stream_pool_done(struct stream_pool *pool)

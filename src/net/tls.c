@@ -13,9 +13,8 @@
  */
 #include "tls_priv.h"
 
-#include <arpa/inet.h>
-
 #include "pgweir/base/text.h"
+#include "pgweir/net/address.h"
 
 /* ---- the engine ---- */
 
@@ -78,12 +77,7 @@ static void forgive_for_data(struct tls *tls, size_t count)
 	tls->records.opened_bytes = count % TLS_UPDATE_BYTES;
 }
 
-static bool is_address(const char *name)
-{
-	unsigned char buffer[sizeof(struct in6_addr)];
-
-	return inet_pton(AF_INET, name, buffer) == 1 || inet_pton(AF_INET6, name, buffer) == 1;
-}
+static bool is_address(const char *name) { return address_parse(&(struct address){ 0 }, name, 0); }
 
 static bool set_up(struct tls *tls)
 {
