@@ -115,20 +115,16 @@ static void collect(struct outbox *outbox)
 	outbox->count = count;
 }
 
-static void empty(struct outbox *outbox)
+void outbox_send(struct outbox *outbox)
 {
+	if (!outbox->count)
+		return;
 	collect(outbox);
 	send_all(outbox);
 	for (unsigned int i = 0; i < outbox->count; i++)
 		leave_rest_unsent(&outbox->sends[i], outbox->streams[i]);
 	outbox->count = 0;
 	outbox->used = 0;
-}
-
-void outbox_send(struct outbox *outbox)
-{
-	if (outbox->count)
-		empty(outbox);
 }
 
 static void end_turn(void *arg) { outbox_send(arg); }
@@ -158,12 +154,12 @@ bool outbox_take(struct outbox *outbox, struct stream *stream, const struct iove
 	/* Only the last one can grow. */
 	if (stream->pending_send &&
 	    (stream->pending_send != outbox->count || outbox->used + whole > OUTBOX_SIZE))
-		empty(outbox);
+		outbox_send(outbox);
 	if (stream->out)
-		return false; /* empty() has just left unsent output */
+		return false; /* outbox_send() has just left unsent output */
 	if (!stream->pending_send) {
 		if (outbox->count == SENDS_MAX || outbox->used + whole > OUTBOX_SIZE)
-			empty(outbox);
+			outbox_send(outbox);
 		outbox->streams[outbox->count] = stream;
 		outbox->sends[outbox->count++] =
 		    (struct ring_send){ .fd = stream->watch.fd,
