@@ -8,25 +8,14 @@
 #include "pgweir/base/slab.h"
 
 #include <assert.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define HAVE_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define HAVE_ASAN 1
-#endif
-#endif
-
-#ifdef HAVE_ASAN
+/* In other builds its macros do nothing; a compiler without sanitizers has no such header. */
+#if __has_include(<sanitizer/asan_interface.h>)
 #include <sanitizer/asan_interface.h>
-#define POISON(at, size) ASAN_POISON_MEMORY_REGION(at, size)
-#define UNPOISON(at, size) ASAN_UNPOISON_MEMORY_REGION(at, size)
 #else
-#define POISON(at, size) ((void)(at), (void)(size))
-#define UNPOISON(at, size) ((void)(at), (void)(size))
+#define ASAN_POISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
 #endif
 
 #define BLOCK_SIZE ((size_t)32 * 1024)
@@ -44,12 +33,6 @@ void slab_init(struct slab *slab, const char *name, size_t size)
 	*slab = (struct slab){ .name = name, .size = (size + align - 1) / align * align };
 }
 
-void slab_init_secret(struct slab *slab, const char *name, size_t size)
-{
-	slab_init(slab, name, size);
-	slab->is_secret = true;
-}
-
 void slab_done(struct slab *slab)
 {
 	assert(slab->used_count == 0);
@@ -57,7 +40,7 @@ void slab_done(struct slab *slab)
 		struct slab_block *block = slab->blocks;
 
 		slab->blocks = block->next;
-		UNPOISON(block->objects, block->size);
+		ASAN_UNPOISON_MEMORY_REGION(block->objects, block->size);
 		if (slab->is_secret)
 			munmap(block, sizeof(*block) + block->size);
 		else
@@ -72,7 +55,7 @@ static void push_free(struct slab *slab, void *object)
 	memcpy(object, &slab->free_list, sizeof(void *));
 	slab->free_list = object;
 	slab->free_count++;
-	POISON(object, slab->size);
+	ASAN_POISON_MEMORY_REGION(object, slab->size);
 }
 
 /* Pages of their own, as the advice is for pages: malloc would leave gaps between such blocks. */
@@ -112,7 +95,7 @@ void *slab_take(struct slab *slab)
 	object = slab->free_list;
 	if (!object)
 		return NULL;
-	UNPOISON(object, slab->size);
+	ASAN_UNPOISON_MEMORY_REGION(object, slab->size);
 	memcpy(&slab->free_list, object, sizeof(void *));
 	slab->free_count--;
 	slab->used_count++;

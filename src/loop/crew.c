@@ -14,14 +14,11 @@
 #include "pgweir/loop/crew.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "pgweir/base/container_of.h"
+#include "pgweir/base/lock.h"
 #include "pgweir/base/text.h"
 #include "pgweir/loop/workers.h"
-
-#include "loop_priv.h"
 
 /* For threads that call little; a loop needs more. */
 #define WORKER_STACK_SIZE ((size_t)1024 * 1024)
@@ -229,10 +226,7 @@ void crew_release(struct crew *crew)
 	pthread_cond_broadcast(&crew->go_on);
 }
 
-/*
- * ---- workers: helper threads ----
- *
- */
+/* ---- workers: helper threads ---- */
 
 #define FOREVER (INT64_MAX / 2)
 
@@ -244,11 +238,9 @@ struct workers {
 
 	pthread_mutex_t lock;      /* guards all fields below */
 	pthread_cond_t due;        /* a job waits, or the threads must end */
-	pthread_cond_t gone;       /* a thread has ended */
 	unsigned int thread_count; /* threads that have been started */
 	pthread_t *threads;
 	unsigned int waiting_count;
-	unsigned int living_count; /* threads that have not ended */
 	bool is_ending;
 	struct job_list waiting;
 	struct job_list ended; /* their letters are not opened yet */
@@ -285,9 +277,6 @@ static void *work(void *arg)
 		if (!workers->is_ending)
 			loop_post(job->loop, &job->letter);
 	}
-	LOCKED(&workers->lock);
-	workers->living_count--;
-	pthread_cond_signal(&workers->gone);
 	return NULL;
 }
 
@@ -329,7 +318,6 @@ static void finish_jobs(struct workers *workers, struct job_list *jobs)
 struct workers *workers_new(unsigned int threads, unsigned int limit, struct err *err)
 {
 	struct workers *workers = calloc(1, sizeof(*workers));
-	pthread_condattr_t monotonic;
 
 	if (!workers || !(workers->threads = calloc(threads, sizeof(pthread_t)))) {
 		err_set(err, ERR_MEMORY, "no memory for helper threads");
@@ -340,10 +328,6 @@ struct workers *workers_new(unsigned int threads, unsigned int limit, struct err
 	workers->limit = limit;
 	lock_init(&workers->lock);
 	pthread_cond_init(&workers->due, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&workers->gone, &monotonic);
-	pthread_condattr_destroy(&monotonic);
 	TAILQ_INIT(&workers->waiting);
 	TAILQ_INIT(&workers->ended);
 	return workers;
@@ -353,14 +337,19 @@ struct workers *workers_new(unsigned int threads, unsigned int limit, struct err
 static bool end_threads(struct workers *workers, usec_t until)
 {
 	struct timespec due = { until / USEC_PER_SEC, until % USEC_PER_SEC * 1000 };
+	bool have_ended = true;
 
-	LOCKED(&workers->lock);
+	pthread_mutex_lock(&workers->lock);
 	workers->is_ending = true;
 	pthread_cond_broadcast(&workers->due);
-	while (workers->living_count > 0 &&
-	       pthread_cond_timedwait(&workers->gone, &workers->lock, &due) == 0)
-		continue;
-	return workers->living_count == 0;
+	pthread_mutex_unlock(&workers->lock);
+	for (unsigned int i = 0; i < workers->thread_count; i++) {
+		if (pthread_timedjoin_np(workers->threads[i], NULL, &due) == 0)
+			continue;
+		pthread_detach(workers->threads[i]);
+		have_ended = false;
+	}
+	return have_ended;
 }
 
 bool workers_leave(struct workers **workersp, usec_t limit)
@@ -370,20 +359,13 @@ bool workers_leave(struct workers **workersp, usec_t limit)
 
 	if (!workers)
 		return true;
-	have_ended = end_threads(workers, clock_now() + limit);
-	for (unsigned int i = 0; i < workers->thread_count; i++) {
-		if (have_ended)
-			pthread_join(workers->threads[i], NULL);
-		else
-			pthread_detach(workers->threads[i]);
-	}
+	have_ended = end_threads(workers, wall_now() + limit);
 	finish_jobs(workers, &workers->ended);
 	finish_jobs(workers, &workers->waiting);
 	*workersp = NULL;
 	if (!have_ended)
 		return false;
 	pthread_cond_destroy(&workers->due);
-	pthread_cond_destroy(&workers->gone);
 	pthread_mutex_destroy(&workers->lock);
 	free(workers->threads);
 	free(workers);
@@ -400,7 +382,6 @@ static bool has_threads(struct workers *workers, struct err *err)
 		                  WORKER_STACK_SIZE, workers->thread_count ? NULL : err))
 			return workers->thread_count > 0;
 		workers->thread_count++;
-		workers->living_count++;
 	}
 	return true;
 }

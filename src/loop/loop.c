@@ -7,10 +7,6 @@
  */
 #include "pgweir/loop/loop.h"
 
-#include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -19,12 +15,12 @@
 #include <event2/event_struct.h>
 
 #include "pgweir/base/buf.h"
+#include "pgweir/base/container_of.h"
 #include "pgweir/base/heap.h"
+#include "pgweir/base/lock.h"
 #define HASH_FUNCTION HASH_FNV /* servers and clients set timers often */
 #define HASH_NONFATAL_OOM 1    /* out of memory: the element is not added and its hh.tbl is NULL */
 #include "pgweir/base/table.h"
-
-#include "loop_priv.h"
 
 TAILQ_HEAD(task_list, task);
 TAILQ_HEAD(letter_list, letter);
@@ -112,23 +108,6 @@ static usec_t read_clock(clockid_t clock)
 	return time.tv_sec * USEC_PER_SEC + time.tv_nsec / 1000;
 }
 
-static void loop_cpu_begin(struct loop *loop)
-{
-	bool has_clock = pthread_getcpuclockid(pthread_self(), &loop->cpu_clock) == 0;
-
-	loop->thread = pthread_self();
-	__atomic_sub_fetch(&loop->cpu_before, read_clock(CLOCK_THREAD_CPUTIME_ID),
-	                   __ATOMIC_RELAXED);
-	__atomic_store_n(&loop->is_running, has_clock, __ATOMIC_RELEASE);
-}
-
-static void loop_cpu_end(struct loop *loop)
-{
-	__atomic_store_n(&loop->is_running, false, __ATOMIC_RELEASE);
-	__atomic_add_fetch(&loop->cpu_before, read_clock(CLOCK_THREAD_CPUTIME_ID),
-	                   __ATOMIC_RELAXED);
-}
-
 /* Processor time since wasted_since does not count. */
 static void loop_cpu_end_waste(struct loop *loop)
 {
@@ -166,16 +145,26 @@ usec_t loop_cpu(const struct loop *loop)
  * causes another wake, so a loop that gets letters all the time still sees its descriptors.
  */
 
+/* Watches a descriptor of the loop itself; -1: there is none. */
+static bool own_begin(struct loop *loop, struct watch *watch, int fd,
+                      void (*on_ready)(struct watch *watch, unsigned int what))
+{
+	watch_init(watch, loop, fd, on_ready);
+	return loop->base && fd >= 0 && watch_set(watch, WATCH_READ);
+}
+
+static void own_end(struct watch *watch)
+{
+	watch_done(watch);
+	if (watch->fd >= 0)
+		close(watch->fd);
+}
+
 static void loop_letters_done(struct loop *loop)
 {
-	struct mailbox *mailbox = &loop->mailbox;
-
 	loop_open_late(loop);
-	if (mailbox->wake.fd >= 0) {
-		watch_done(&mailbox->wake);
-		close(mailbox->wake.fd);
-	}
-	pthread_mutex_destroy(&mailbox->lock);
+	own_end(&loop->mailbox.wake);
+	pthread_mutex_destroy(&loop->mailbox.lock);
 }
 
 /* The lock must be held. */
@@ -187,7 +176,7 @@ static void wake(struct mailbox *mailbox)
 	eventfd_write(mailbox->wake.fd, 1);
 }
 
-static struct letter *take_first(struct mailbox *mailbox)
+static struct letter *take_first(struct mailbox *mailbox, bool is_late)
 {
 	LOCKED(&mailbox->lock);
 	struct letter *letter = TAILQ_FIRST(&mailbox->letters);
@@ -196,6 +185,7 @@ static struct letter *take_first(struct mailbox *mailbox)
 		TAILQ_REMOVE(&mailbox->letters, letter, node);
 		mailbox->count--;
 		letter->is_posted = false;
+		letter->is_late = is_late;
 	}
 	return letter;
 }
@@ -215,7 +205,7 @@ static void on_wake(struct watch *watch, unsigned int what)
 	pthread_mutex_unlock(&mailbox->lock);
 	if (!count)
 		watch->loop->ready_count--; /* called to park, or to stop: no reason to poll on */
-	while (count-- > 0 && (letter = take_first(mailbox)))
+	while (count-- > 0 && (letter = take_first(mailbox, false)))
 		letter->open(letter);
 }
 
@@ -225,17 +215,16 @@ static bool loop_letters_init(struct loop *loop)
 
 	pthread_mutex_init(&mailbox->lock, NULL);
 	TAILQ_INIT(&mailbox->letters);
-	watch_init(&mailbox->wake, loop, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), on_wake);
-	return loop->base && mailbox->wake.fd >= 0 && watch_set(&mailbox->wake, WATCH_READ);
+	return own_begin(loop, &mailbox->wake, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), on_wake);
 }
 
 void loop_post(struct loop *to, struct letter *letter)
 {
 	struct mailbox *mailbox = &to->mailbox;
 
-	assert(!letter->is_posted);
-	letter->is_late = false;
 	LOCKED(&mailbox->lock);
+	if (letter->is_posted)
+		return;
 	TAILQ_INSERT_TAIL(&mailbox->letters, letter, node);
 	mailbox->count++;
 	letter->is_posted = true;
@@ -258,10 +247,8 @@ void loop_open_late(struct loop *loop)
 {
 	struct letter *letter;
 
-	while ((letter = take_first(&loop->mailbox))) {
-		letter->is_late = true;
+	while ((letter = take_first(&loop->mailbox, true)))
 		letter->open(letter);
-	}
 }
 
 /* Makes the loop begin a turn if it sleeps. From any thread. */
@@ -385,12 +372,10 @@ static void on_alarm(struct watch *watch, unsigned int what)
 
 static bool timers_init(struct loop *loop)
 {
-	struct watch *watch = &loop->alarm.watch;
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 
 	loop->alarm.at = NEVER;
-	watch_init(watch, loop, timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC),
-	           on_alarm);
-	return loop->base && watch->fd >= 0 && watch_set(watch, WATCH_READ);
+	return own_begin(loop, &loop->alarm.watch, fd, on_alarm);
 }
 
 static struct timer_queue *queue_new(struct loop *loop, const struct queue_key *key)
@@ -481,9 +466,7 @@ static void timers_free(struct loop *loop)
 		free(queue);
 	}
 	heap_done(&loop->alarm.queues);
-	watch_done(&loop->alarm.watch);
-	if (loop->alarm.watch.fd >= 0)
-		close(loop->alarm.watch.fd);
+	own_end(&loop->alarm.watch);
 }
 
 /* ---- the loop itself ---- */
@@ -679,11 +662,18 @@ void loop_call_off(struct loop *loop)
 
 void loop_run(struct loop *loop)
 {
-	loop_cpu_begin(loop);
+	bool has_clock = pthread_getcpuclockid(pthread_self(), &loop->cpu_clock) == 0;
+
+	loop->thread = pthread_self();
+	__atomic_sub_fetch(&loop->cpu_before, read_clock(CLOCK_THREAD_CPUTIME_ID),
+	                   __ATOMIC_RELAXED);
+	__atomic_store_n(&loop->is_running, has_clock, __ATOMIC_RELEASE);
 	while (!__atomic_load_n(&loop->is_stopping, __ATOMIC_ACQUIRE))
 		turn(loop);
 	__atomic_store_n(&loop->is_stopping, false, __ATOMIC_RELAXED);
-	loop_cpu_end(loop);
+	__atomic_store_n(&loop->is_running, false, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&loop->cpu_before, read_clock(CLOCK_THREAD_CPUTIME_ID),
+	                   __ATOMIC_RELAXED);
 }
 
 void loop_poll(struct loop *loop, usec_t limit) { loop->poll_limit = limit; }

@@ -10,10 +10,6 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netdb.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/un.h>
 
 #include "pgweir/base/refs.h"
@@ -127,28 +123,20 @@ socklen_t address_sockaddr_size(const struct address *address)
 
 /* ---- parts of an address ---- */
 
+_Static_assert(offsetof(struct sockaddr_in, sin_port) == offsetof(struct sockaddr_in6, sin6_port),
+               "the port is at the same place");
+
 uint16_t address_port(const struct address *address)
 {
-	switch (address->family) {
-	case AF_INET:
-		return ntohs(address->in.sin_port);
-	case AF_INET6:
-		return ntohs(address->in6.sin6_port);
-	case AF_UNIX:
-		return address->un.port;
-	default:
-		return 0;
-	}
+	return address_is_unix(address) ? address->un.port : ntohs(address->in.sin_port);
 }
 
 void address_set_port(struct address *address, uint16_t port)
 {
-	if (address->family == AF_INET)
-		address->in.sin_port = htons(port);
-	else if (address->family == AF_INET6)
-		address->in6.sin6_port = htons(port);
-	else if (address->family == AF_UNIX)
+	if (address_is_unix(address))
 		address->un.port = port;
+	else if (address->family != AF_UNSPEC)
+		address->in.sin_port = htons(port);
 }
 
 bool address_equal_host(const struct address *a, const struct address *b)
@@ -489,14 +477,6 @@ static bool read_address(struct address *address, const struct sockaddr *from)
 	return from && address_from_sockaddr(address, from, size);
 }
 
-static bool is_zero(const struct address *mask)
-{
-	static const struct in6_addr none;
-
-	return mask->family == AF_INET6 ? IN6_ARE_ADDR_EQUAL(&mask->in6.sin6_addr, &none)
-	                                : mask->in.sin_addr.s_addr == 0;
-}
-
 static bool has(const struct ifaddrs *interface, const struct address *address,
                 enum interfaces_part part)
 {
@@ -508,7 +488,7 @@ static bool has(const struct ifaddrs *interface, const struct address *address,
 	range = range_of_host(&ours);
 	/* A tunnel may have no mask, or 0: such a "network" must not include all addresses. */
 	if (part == INTERFACES_NET && read_address(&mask, interface->ifa_netmask) &&
-	    !is_zero(&mask))
+	    !address_equal_host(&mask, &(struct address){ .family = mask.family }))
 		bits_of(&mask, range.mask);
 	return range_has(&range, address);
 }

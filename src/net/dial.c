@@ -15,7 +15,6 @@
 #include <netinet/tcp.h>
 #include <netinet/in.h>
 #include <stddef.h>
-#include <string.h>
 #include <sys/un.h>
 #include <unistd.h>
 

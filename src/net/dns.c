@@ -16,8 +16,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <netdb.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -53,6 +51,7 @@ struct dns_query {
 	struct task task;        /* tells the owner */
 	struct dns_query **slot; /* where its owner has it; NULL: it was forgotten */
 	dns_on_answer *on_answer;
+	enum dns_kind kind;
 	struct dns_answer answer;
 };
 
@@ -156,23 +155,6 @@ static void on_info(void *arg, int status, int timeouts, struct ares_addrinfo *i
 	finish(query, status);
 }
 
-static void on_soa(void *arg, int status, int timeouts, unsigned char *packet, int size)
-{
-	struct dns_query *query = arg;
-	struct ares_soa_reply *soa = NULL;
-
-	(void)timeouts;
-	if (status == ARES_SUCCESS)
-		status = ares_parse_soa_reply(packet, size, &soa);
-	if (status == ARES_SUCCESS) {
-		query->answer.serial = soa->serial;
-		query->answer.count = 1;
-	}
-	if (soa)
-		ares_free_data(soa);
-	finish(query, status);
-}
-
 /* By priority, so that the order is the same each time. */
 static bool is_before(const struct ares_srv_reply *a, const struct ares_srv_reply *b)
 {
@@ -205,18 +187,23 @@ static void take_services(struct dns_answer *answer, const struct ares_srv_reply
 	}
 }
 
-static void on_srv(void *arg, int status, int timeouts, unsigned char *packet, int size)
+static void on_packet(void *arg, int status, int timeouts, unsigned char *packet, int size)
 {
 	struct dns_query *query = arg;
-	struct ares_srv_reply *first = NULL;
+	struct ares_soa_reply *soa = NULL;
+	struct ares_srv_reply *services = NULL;
 
 	(void)timeouts;
 	if (status == ARES_SUCCESS)
-		status = ares_parse_srv_reply(packet, size, &first);
-	if (status == ARES_SUCCESS)
-		take_services(&query->answer, first);
-	if (first)
-		ares_free_data(first);
+		status = query->kind == DNS_SERIAL ? ares_parse_soa_reply(packet, size, &soa)
+		                                   : ares_parse_srv_reply(packet, size, &services);
+	if (soa) {
+		query->answer.serial = soa->serial;
+		query->answer.count = 1;
+	}
+	take_services(&query->answer, services);
+	ares_free_data(soa);
+	ares_free_data(services);
 	finish(query, status);
 }
 
@@ -349,16 +336,13 @@ static bool copy_text(char **to, const char *text)
 
 struct dns *dns_new(struct loop *loop, const struct resolver_options *options, struct err *err)
 {
-	struct dns *dns;
+	struct dns *dns = err_calloc(sizeof(*dns), "no memory for the DNS resolver", err);
 
+	if (!dns)
+		return NULL;
 	if (ares_library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS) {
 		err_set(err, ERR_SYSTEM, "cannot start the DNS resolver's library");
-		return NULL;
-	}
-	dns = calloc(1, sizeof(*dns));
-	if (!dns) {
-		err_set(err, ERR_MEMORY, "no memory for the DNS resolver");
-		ares_library_cleanup();
+		free(dns);
 		return NULL;
 	}
 	TAILQ_INIT(&dns->sockets);
@@ -424,7 +408,7 @@ void dns_forget(struct dns_query **slot)
 bool dns_query(struct dns *dns, enum dns_kind kind, const char *name, struct dns_query **slot,
                dns_on_answer *on_answer, struct err *err)
 {
-	enum { CLASS_IN = 1, TYPE_SOA = 6, TYPE_SRV = 33 };
+	enum { CLASS_IN = 1 };
 	/* Without that variable, 1.34 reads no file of hosts at all with the flag. */
 	const struct ares_addrinfo_hints hints = {
 		.ai_flags = ARES_AI_NOSORT | (getenv("CARES_HOSTS") ? ARES_AI_ENVHOSTS : 0),
@@ -435,16 +419,11 @@ bool dns_query(struct dns *dns, enum dns_kind kind, const char *name, struct dns
 
 	if (!query)
 		return false;
-	switch (kind) {
-	case DNS_ADDRESSES:
+	query->kind = kind;
+	if (kind == DNS_ADDRESSES)
 		ares_getaddrinfo(dns->channel, name, NULL, &hints, on_info, query);
-		break;
-	case DNS_SERIAL:
-		ares_query(dns->channel, name, CLASS_IN, TYPE_SOA, on_soa, query);
-		break;
-	case DNS_SERVICES:
-		ares_query(dns->channel, name, CLASS_IN, TYPE_SRV, on_srv, query);
-	}
+	else
+		ares_query(dns->channel, name, CLASS_IN, (int)kind, on_packet, query);
 	return true;
 }
 

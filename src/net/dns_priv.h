@@ -12,10 +12,11 @@
 
 struct dns;
 
+/* The numbers of the others are those of the records. */
 enum dns_kind {
-	DNS_ADDRESSES, /* of a host */
-	DNS_SERIAL,    /* of a zone (its SOA record) */
-	DNS_SERVICES   /* the hosts of a service (SRV) */
+	DNS_ADDRESSES,    /* of a host */
+	DNS_SERIAL = 6,   /* of a zone (its SOA record) */
+	DNS_SERVICES = 33 /* the hosts of a service (SRV) */
 };
 
 /* Copies the options it needs. NULL: *err says why. */

@@ -9,8 +9,6 @@
  */
 #include "pgweir/net/fetch.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
 #include "pgweir/base/container_of.h"

@@ -13,13 +13,8 @@
 
 #include <errno.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-
-#if HAVE_IO_URING
 #include <linux/io_uring.h>
-#endif
+#include <sys/mman.h>
 
 #include "stream_priv.h"
 
@@ -120,20 +115,16 @@ static void collect(struct outbox *outbox)
 	outbox->count = count;
 }
 
-static void empty(struct outbox *outbox)
+void outbox_send(struct outbox *outbox)
 {
+	if (!outbox->count)
+		return;
 	collect(outbox);
 	send_all(outbox);
 	for (unsigned int i = 0; i < outbox->count; i++)
 		leave_rest_unsent(&outbox->sends[i], outbox->streams[i]);
 	outbox->count = 0;
 	outbox->used = 0;
-}
-
-void outbox_send(struct outbox *outbox)
-{
-	if (outbox->count)
-		empty(outbox);
 }
 
 static void end_turn(void *arg) { outbox_send(arg); }
@@ -163,12 +154,12 @@ bool outbox_take(struct outbox *outbox, struct stream *stream, const struct iove
 	/* Only the last one can grow. */
 	if (stream->pending_send &&
 	    (stream->pending_send != outbox->count || outbox->used + whole > OUTBOX_SIZE))
-		empty(outbox);
+		outbox_send(outbox);
 	if (stream->out)
-		return false; /* empty() has just left unsent output */
+		return false; /* outbox_send() has just left unsent output */
 	if (!stream->pending_send) {
 		if (outbox->count == SENDS_MAX || outbox->used + whole > OUTBOX_SIZE)
-			empty(outbox);
+			outbox_send(outbox);
 		outbox->streams[outbox->count] = stream;
 		outbox->sends[outbox->count++] =
 		    (struct ring_send){ .fd = stream->watch.fd,
@@ -223,8 +214,6 @@ void outbox_use_ring(struct outbox *outbox, bool is_wanted)
  * that we write is stored after the data it publishes (release), and an index that the kernel
  * writes is loaded before that data (acquire).
  */
-
-#if HAVE_IO_URING
 
 struct area {
 	char *at; /* NULL: not mapped */
@@ -399,24 +388,3 @@ unsigned int ring_send(struct ring *ring, struct ring_send *sends, unsigned int 
 		enter_kernel(ring, 0, (unsigned int)taken - done);
 	return (unsigned int)taken;
 }
-
-#else
-
-struct ring *ring_new(unsigned int most)
-{
-	(void)most;
-	errno = ENOSYS;
-	return NULL;
-}
-
-void ring_free(struct ring **ring) { *ring = NULL; }
-
-unsigned int ring_send(struct ring *ring, struct ring_send *sends, unsigned int count)
-{
-	(void)ring;
-	(void)sends;
-	(void)count;
-	return 0;
-}
-
-#endif

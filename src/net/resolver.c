@@ -7,15 +7,10 @@
  *
  * A name is removed from the table and freed when its time is over and nobody uses it: no query,
  * no ask, no watch.
- *
- * With several loops, each resolver tells the others what it has found by a note, so that they
- * need no query for it.
  */
 #include "pgweir/net/resolver.h"
 
 #include <assert.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "pgweir/base/container_of.h"
 #define HASH_NONFATAL_OOM 1 /* out of memory: the element is not added and its hh.tbl is NULL */
@@ -85,12 +80,7 @@ struct resolver_note {
 	char host[];
 };
 
-/*
- * ---- zones ----
- *
- * The serial number of each zone is queried from time to time. If it has grown, all names of the
- * zone are looked up again, and watches whose address is gone are notified.
- */
+/* ---- zones ---- */
 
 static void on_zone_due(struct timer *timer);
 static bool start_query(struct resolver_name *name, struct err *err);

@@ -21,8 +21,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -33,67 +31,35 @@
 #include "stream_priv.h"
 #include "tls_priv.h"
 
-/*
- * ---- buffers ----
- *
- * Freed buffers are kept for reuse, chained through their own memory; not those that contained
- * a secret.
- */
-
-#define FREE_SIZE_MAX ((size_t)4 * 1024 * 1024) /* bytes of all free buffers that are kept */
+/* ---- buffers ---- */
 
 static size_t count_of(const struct stream_buf *buffer)
 {
 	return buffer ? buffer->buf.count - buffer->begin : 0;
 }
 
-/* Returns a free buffer of first_size bytes; NULL: there is none. */
-static char *take_free(struct stream_pool *pool)
-{
-	char *at = pool->free_list;
-
-	if (!at)
-		return NULL;
-	memcpy(&pool->free_list, at, sizeof(void *));
-	pool->free_size -= pool->first_size;
-	return at;
-}
-
-/* Adds a buffer to the free ones. false: it is secret, has another size, or enough are free. */
-static bool give_free(struct stream_pool *pool, const struct buf *buf)
-{
-	if (buf->capacity != pool->first_size || buf->is_secret ||
-	    pool->free_size + buf->capacity > FREE_SIZE_MAX)
-		return false;
-	memcpy(buf->at, &pool->free_list, sizeof(void *));
-	pool->free_list = buf->at;
-	pool->free_size += buf->capacity;
-	return true;
-}
-
 void stream_buf_free(struct stream_pool *pool, struct stream_buf **buffer)
 {
 	if (!*buffer)
 		return;
-	if (!give_free(pool, &(*buffer)->buf))
-		buf_free(&(*buffer)->buf);
+	buf_free(&(*buffer)->buf);
 	slab_give(&pool->buffers, buffer);
 }
 
 /* Adds bytes to *buffer, which is created if it is NULL. false: no memory. */
 static bool add(struct stream_pool *pool, struct stream_buf **buffer, const void *at, size_t count)
 {
-	if (!*buffer) {
+	struct buf *buf;
+
+	if (!*buffer)
 		*buffer = slab_take(&pool->buffers);
-		if (!*buffer)
-			return false;
-		if (count <= pool->first_size && ((*buffer)->buf.at = take_free(pool)))
-			(*buffer)->buf.capacity = pool->first_size;
-		else if (count <= pool->first_size)
-			buf_reserve(&(*buffer)->buf, pool->first_size);
-	}
-	buf_add(&(*buffer)->buf, at, count);
-	return buf_ok(&(*buffer)->buf);
+	if (!*buffer)
+		return false;
+	buf = &(*buffer)->buf;
+	if (!buf->at && count <= pool->first_size)
+		buf_reserve(buf, pool->first_size);
+	buf_add(buf, at, count);
+	return buf_ok(buf);
 }
 
 /* A handshake reads by itself. */
@@ -255,19 +221,16 @@ static void bulk_answered(struct stream *stream)
 void stream_pool_init(struct stream_pool *pool, size_t first_size)
 {
 	*pool = (struct stream_pool){
-		.first_size = first_size < sizeof(void *) ? sizeof(void *) : first_size,
+		.first_size = first_size,
 		.leave_unsent = leave_unsent,
 	};
 	slab_init(&pool->buffers, "iobuf_cache", sizeof(struct stream_buf));
-	slab_init_secret(&pool->tls, "tls_cache", sizeof(struct tls));
+	slab_init(&pool->tls, "tls_cache", sizeof(struct tls));
+	pool->tls.is_secret = true;
 }
 
 void stream_pool_done(struct stream_pool *pool)
 {
-	char *at;
-
-	while ((at = take_free(pool)))
-		free(at);
 	slab_done(&pool->buffers);
 	stream_secure_slots_free(&pool->tls_slots);
 	slab_done(&pool->tls);
@@ -281,32 +244,25 @@ static void stop_reading(struct stream *stream)
 	watch_set(&stream->watch, stream->out ? WATCH_WRITE : 0);
 }
 
-static ssize_t receive_rest(struct stream *stream, char *at, bool *is_full)
-{
-	size_t most = stream->allowance < STREAM_READ_SIZE ? stream->allowance : STREAM_READ_SIZE;
-	ssize_t done = socket_receive(stream->watch.fd, at, most);
-
-	*is_full = done == (ssize_t)STREAM_READ_SIZE;
-	if (done > 0)
-		stream->allowance -= (uint32_t)done;
-	if (!stream_may_read(stream))
-		stop_reading(stream);
-	return done;
-}
-
 /* Like recv() of STREAM_READ_SIZE bytes, but decrypts. *is_full: there may be more to read. */
 static ssize_t receive(struct stream *stream, char *at, bool *is_full)
 {
+	bool is_halted = stream_is_halted(stream);
+	size_t most = STREAM_READ_SIZE;
 	ssize_t done;
 
 	if (stream->tls)
 		return stream_secure_receive(stream, at, is_full);
-	if (stream_is_halted(stream))
-		return receive_rest(stream, at, is_full);
-	done = socket_receive(stream->watch.fd, at, STREAM_READ_SIZE);
+	if (is_halted && stream->allowance < most)
+		most = stream->allowance;
+	done = socket_receive(stream->watch.fd, at, most);
 	*is_full = done == (ssize_t)STREAM_READ_SIZE;
-	if (done > 0)
+	if (is_halted && done > 0)
+		stream->allowance -= (uint32_t)done;
+	else if (done > 0)
 		bulk_came(stream, (size_t)done);
+	if (!stream_may_read(stream))
+		stop_reading(stream);
 	return done;
 }
 
@@ -520,10 +476,18 @@ static bool put_off(struct stream *stream, const struct iovec *pieces, int count
 	return false;
 }
 
-/* `done` is what a system call said: keeps what the socket has not accepted. */
-static bool note_sent(struct stream *stream, const struct iovec *pieces, int count, size_t whole,
-                      ssize_t done)
+/* Sends `whole` bytes as they are; keeps what the socket does not accept. */
+static bool send_pieces(struct stream *stream, const struct iovec *pieces, int count, size_t whole)
 {
+	struct msghdr message = { .msg_iov = (struct iovec *)pieces, .msg_iovlen = (size_t)count };
+	ssize_t done = 0;
+
+	bulk_answered(stream);
+	if (put_off(stream, pieces, count, whole))
+		return true;
+	if (!stream->out)
+		done = count == 1 ? socket_send(stream->watch.fd, pieces->iov_base, whole)
+		                  : sendmsg(stream->watch.fd, &message, MSG_NOSIGNAL);
 	if (done == (ssize_t)whole)
 		return true;
 	if (done < 0 && errno != EAGAIN && errno != EINTR) {
@@ -535,18 +499,13 @@ static bool note_sent(struct stream *stream, const struct iovec *pieces, int cou
 
 bool stream_sendv(struct stream *stream, const struct iovec *pieces, int count)
 {
-	struct msghdr message = { .msg_iov = (struct iovec *)pieces, .msg_iovlen = (size_t)count };
 	size_t whole = 0;
 
 	if (stream->tls)
 		return stream_secure_sendv(stream, pieces, count);
 	for (int i = 0; i < count; i++)
 		whole += pieces[i].iov_len;
-	bulk_answered(stream);
-	if (put_off(stream, pieces, count, whole))
-		return true;
-	return note_sent(stream, pieces, count, whole,
-	                 stream->out ? 0 : sendmsg(stream->watch.fd, &message, MSG_NOSIGNAL));
+	return send_pieces(stream, pieces, count, whole);
 }
 
 bool stream_send(struct stream *stream, struct bytes bytes)
@@ -562,11 +521,7 @@ bool stream_send_raw(struct stream *stream, struct bytes bytes)
 {
 	struct iovec piece = { (void *)bytes.at, bytes.count };
 
-	bulk_answered(stream);
-	if (put_off(stream, &piece, 1, bytes.count))
-		return true;
-	return note_sent(stream, &piece, 1, bytes.count,
-	                 stream->out ? 0 : socket_send(stream->watch.fd, bytes.at, bytes.count));
+	return send_pieces(stream, &piece, 1, bytes.count);
 }
 
 void stream_halt(struct stream *stream, uint32_t allowance)
@@ -796,7 +751,7 @@ void stream_write_tls(const struct stream *stream, struct buf *record)
 		return;
 	values = (struct stream_tls){
 		.records = tls->records,
-		.part = bytes_of(tls->part, tls->part_size),
+		.part = tls_part(tls),
 		.group = bytes_text(tls_group_name(tls->group)),
 		.name = bytes_text(tls->name ? tls->name : ""),
 	};

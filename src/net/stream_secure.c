@@ -14,8 +14,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/loop/workers.h"
@@ -394,7 +392,7 @@ ssize_t stream_secure_receive(struct stream *stream, char *at, bool *is_full)
 	}
 	take_tls_slot(stream);
 	tls_forgive_updates(tls, loop_now(stream->watch.loop));
-	part = tls->part_size;
+	part = tls_part(tls).count;
 	done = socket_receive(stream->watch.fd, tls_slots->in + part, size - part);
 	*is_full = done == (ssize_t)(size - part);
 	if (done <= 0)

@@ -13,12 +13,8 @@
  */
 #include "tls_priv.h"
 
-#include <arpa/inet.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "pgweir/base/text.h"
+#include "pgweir/net/address.h"
 
 /* ---- the engine ---- */
 
@@ -81,12 +77,7 @@ static void forgive_for_data(struct tls *tls, size_t count)
 	tls->records.opened_bytes = count % TLS_UPDATE_BYTES;
 }
 
-static bool is_address(const char *name)
-{
-	unsigned char buffer[sizeof(struct in6_addr)];
-
-	return inet_pton(AF_INET, name, buffer) == 1 || inet_pton(AF_INET6, name, buffer) == 1;
-}
+static bool is_address(const char *name) { return address_parse(&(struct address){ 0 }, name, 0); }
 
 static bool set_up(struct tls *tls)
 {
@@ -171,9 +162,10 @@ static void engine_free(struct tls_engine **engine)
 
 static void drop_part(struct tls *tls)
 {
+	if (tls->part)
+		buf_free(tls->part);
 	free(tls->part);
 	tls->part = NULL;
-	tls->part_size = 0;
 }
 
 void tls_free(struct slab *slab, struct tls **tlsp)
@@ -448,47 +440,32 @@ static struct tls_keyed *borrow_keyed(struct tls *tls, struct tls_keyed *spare)
 	return tls->slot ? &tls->slot->keyed : spare;
 }
 
-/* So the memory for a part grows with it, in few steps. */
-static size_t room_for(size_t count)
-{
-	size_t room = 64;
-
-	while (room < count)
-		room *= 2;
-	return room;
-}
-
 bool tls_keep_part(struct tls *tls, struct bytes more)
 {
-	size_t count = tls->part_size + more.count, room = room_for(count);
-	char *part = tls->part;
-
 	if (!more.count)
 		return true;
-	if (!part || room != room_for(tls->part_size))
-		part = realloc(tls->part, room);
-	if (!part)
+	if (!tls->part)
+		tls->part = calloc(1, sizeof(*tls->part));
+	if (!tls->part)
 		return false;
-	memcpy(part + tls->part_size, more.at, more.count);
-	tls->part = part;
-	tls->part_size = (uint16_t)count;
-	return true;
+	buf_add(tls->part, more.at, more.count);
+	return buf_ok(tls->part);
 }
 
 static size_t open_own(struct tls *tls, struct bytes in, char *at, struct buf *out)
 {
 	struct tls_keyed spare, *keyed = borrow_keyed(tls, &spare);
+	struct bytes part = tls_part(tls);
 	size_t count;
 
 	/* Whether the record is still incomplete with these bytes. Its header was judged before. */
-	if (tls->part_size >= TLS_HEADER_SIZE &&
-	    tls->part_size + in.count < TLS_HEADER_SIZE + load_be16(tls->part + 3)) {
+	if (part.count >= TLS_HEADER_SIZE &&
+	    part.count + in.count < TLS_HEADER_SIZE + load_be16(part.at + 3)) {
 		tls->end = tls_keep_part(tls, in) ? TLS_GOES_ON : TLS_BROKEN;
 		return 0;
 	}
-	in = bytes_of(in.at - tls->part_size, in.count + tls->part_size);
-	if (tls->part_size)
-		memcpy((char *)in.at, tls->part, tls->part_size);
+	in = bytes_of(in.at - part.count, in.count + part.count);
+	memcpy((char *)in.at, part.at, part.count);
 	tls->end = tls_records_open(&tls->records, keyed, &in, at, &count, out);
 	drop_part(tls);
 	if (tls->end == TLS_GOES_ON && !tls_keep_part(tls, in))

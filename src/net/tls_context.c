@@ -11,9 +11,6 @@
 #include <errno.h>
 #include <malloc.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "tls_priv.h"
@@ -50,17 +47,15 @@ bool tls_err(struct err *err, enum err_code code, const char *format, ...)
 {
 	unsigned long failure = ERR_peek_last_error();
 	const char *reason = failure ? ERR_reason_error_string(failure) : NULL;
-	char words[ERR_TEXT_SIZE];
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(words, sizeof(words), format, args);
+	err_vset(err, code, format, args);
 	va_end(args);
 	if (failure && ERR_SYSTEM_ERROR(failure))
 		reason = strerror(ERR_GET_REASON(failure));
-	err_set(err, code, "%s: %s", words, reason ? reason : "unknown reason");
 	ERR_clear_error();
-	return false;
+	return err_suffix(err, ": %s", reason ? reason : "unknown reason");
 }
 
 static bool is_set(const char *text) { return text && *text; }

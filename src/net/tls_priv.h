@@ -185,8 +185,7 @@ struct tls {
 	};
 	/* Our record layer, if its cipher is set. The count of key updates is OpenSSL's, too. */
 	struct tls_records records;
-	char *part; /* with our record layer: the beginning of a record, or NULL */
-	uint16_t part_size;
+	struct buf *part;     /* with our record layer: the beginning of a record, or NULL */
 	uint16_t forgiven_at; /* in periods, modulo 65536 */
 	/* of the context's `named`, from 1: the certificate that the client got */
 	uint16_t named : 11;
@@ -276,6 +275,11 @@ enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, stru
 bool tls_is_finishing(const struct tls *tls);
 
 static inline bool tls_is_own(const struct tls *tls) { return tls_records_are_on(&tls->records); }
+
+static inline struct bytes tls_part(const struct tls *tls)
+{
+	return tls->part ? buf_bytes(tls->part) : bytes_of("", 0);
+}
 
 /* For the context of OpenSSL: the connection that an SSL is of. */
 struct tls *tls_of_library(const SSL *ssl);

@@ -58,9 +58,6 @@ static void wake_shares(struct broker_member *member)
 {
 	struct share *share;
 
-	pthread_mutex_lock(&member->broker->lock);
-	member->is_posted = false;
-	pthread_mutex_unlock(&member->broker->lock);
 	while ((share = next_woken(member)))
 		share->on_woken(share);
 }
@@ -85,9 +82,6 @@ void broker_post_woken(struct share *share)
 		return;
 	share->is_woken = true;
 	TAILQ_INSERT_TAIL(&member->woken, share, woken_node);
-	if (member->is_posted)
-		return;
-	member->is_posted = true;
 	if (member->broker->loop_count < 2)
 		loop_defer(member->loop, &member->task); /* sooner than a letter */
 	else

@@ -2,9 +2,9 @@
 /*
  * Watches: see pgweir/pool/watches.h.
  *
- * Hard here: no change may be missed. A loop that finds the letter posted already need not post
- * again: is_posted is cleared before the watches are asked, and they are asked while that loop is
- * held, so what it has changed is seen.
+ * Hard here: no change may be missed. A letter that is posted already is not posted again: it is
+ * taken before the watches are asked, and they are asked while the other loops are held, so what
+ * these have changed is seen.
  */
 #include "pgweir/pool/watches.h"
 
@@ -53,12 +53,8 @@ static void ask_soon(struct watches *watches)
 
 static void on_told(struct letter *letter)
 {
-	struct watches *watches = container_of(letter, struct watches, letter);
-	bool is_late = letter->is_late;
-
-	atomic_store(&watches->is_posted, false); /* from here on another loop may post it again */
-	if (!is_late)
-		ask_soon(watches);
+	if (!letter->is_late)
+		ask_soon(container_of(letter, struct watches, letter));
 }
 
 void watches_init(struct watches *watches, struct loop *loop, bool has_others)
@@ -98,6 +94,6 @@ void watches_tell(struct watches *watches, const struct loop *loop)
 {
 	if (loop == watches->loop)
 		ask_soon(watches);
-	else if (!atomic_exchange(&watches->is_posted, true))
+	else
 		loop_post(watches->loop, &watches->letter);
 }

@@ -20,14 +20,12 @@ struct slab {
 	size_t free_count; /* free objects */
 	void *free_list;
 	struct slab_block *blocks;
-	bool is_secret; /* see slab_init_secret() */
+	/* set after slab_init(): objects have keys, are wiped when freed, and in no core dump */
+	bool is_secret;
 };
 
 /* `name` must outlive the slab. */
 void slab_init(struct slab *slab, const char *name, size_t size);
-
-/* For objects with keys: they are wiped when they are freed, and are not in a core dump. */
-void slab_init_secret(struct slab *slab, const char *name, size_t size);
 
 /* Frees all blocks. No object may be in use. */
 void slab_done(struct slab *slab);

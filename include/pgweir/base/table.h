@@ -16,7 +16,6 @@
 #ifndef HASH_FUNCTION
 #define HASH_FUNCTION HASH_OAT
 #endif
-#include <string.h>
 
 /* Without memory uthash would call exit(), while other threads still run. */
 #define uthash_fatal(message) table_fatal()

@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "pgweir/base/buf.h"
 #include "pgweir/base/bytes.h"

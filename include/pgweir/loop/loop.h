@@ -213,7 +213,7 @@ struct letter {
 
 /*
  * Any thread may send a letter, except while the loop is being freed. They are opened in the
- * order in which they were posted.
+ * order in which they were posted. One that is posted and not opened yet stays where it is.
  */
 void loop_post(struct loop *to, struct letter *letter);
 
@@ -225,5 +225,17 @@ void loop_take_back(struct loop *loop, struct letter *letter);
 
 /* Opens all letters with is_late, when the loop runs no more. loop_free() does it too. */
 void loop_open_late(struct loop *loop);
+
+/* ---- parking: only for crew.c ---- */
+
+/* What the loop calls between two turns when it is called; returns when it may go on. */
+void loop_parks_by(struct loop *loop, void (*park)(void *arg), void *arg);
+
+/*
+ * Calls the loop to park between two turns, until it is called off. Wakes it if it sleeps.
+ * From any thread, after loop_parks_by().
+ */
+void loop_call(struct loop *loop);
+void loop_call_off(struct loop *loop);
 
 #endif

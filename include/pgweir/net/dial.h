@@ -42,23 +42,14 @@ int socket_open(int family);
  * with threads cost two locked instructions each.
  */
 
-/* Where one system call is for all socket functions, the C library is used. */
 static inline ssize_t socket_receive(int fd, void *at, size_t size)
 {
-#ifdef SYS_recvfrom
 	return syscall(SYS_recvfrom, fd, at, size, 0, NULL, NULL);
-#else
-	return recv(fd, at, size, 0);
-#endif
 }
 
 static inline ssize_t socket_send(int fd, const void *at, size_t count)
 {
-#ifdef SYS_sendto
 	return syscall(SYS_sendto, fd, at, count, MSG_NOSIGNAL, NULL, 0);
-#else
-	return send(fd, at, count, MSG_NOSIGNAL);
-#endif
 }
 
 /* ---- dial ---- */

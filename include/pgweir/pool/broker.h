@@ -152,9 +152,8 @@ struct tally {
 struct broker_member {
 	struct broker *broker;
 	struct loop *loop;
-	struct letter letter; /* with several loops */
-	struct task task;     /* with one */
-	bool is_posted;
+	struct letter letter;    /* with several loops */
+	struct task task;        /* with one */
 	struct share_list woken; /* shares whose on_woken() is due */
 };
 

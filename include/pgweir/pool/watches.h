@@ -30,7 +30,6 @@ struct watches {
 	bool has_others;   /* there are other loops */
 	struct pools_watch_list list;
 	atomic_bool is_watched; /* the list is not empty */
-	atomic_bool is_posted;  /* the letter has not been opened yet */
 	struct letter letter;
 	struct task task;
 	struct timer timer;

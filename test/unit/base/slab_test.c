@@ -77,7 +77,8 @@ START_TEST(slab_of_secrets)
 	struct slab slab;
 	char *first, *last = NULL, *again;
 
-	slab_init_secret(&slab, "test", 1000);
+	slab_init(&slab, "test", 1000);
+	slab.is_secret = true;
 	first = slab_take(&slab);
 	while (slab.free_count)
 		last = slab_take(&slab);

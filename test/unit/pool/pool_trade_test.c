@@ -1317,7 +1317,7 @@ START_TEST(two_blocked_loops_leave_each_other_alone)
 	turn_all(&hall);
 	turn_all(&hall);
 	for (int i = 0; i < LOOPS; i++)
-		ck_assert(!hall.loops[i].pools->member.is_posted);
+		ck_assert(!hall.loops[i].pools->member.letter.is_posted);
 	peer_close(&busy);
 	peer_close(&first);
 	peer_close(&second);
