@@ -5,6 +5,9 @@
 #include "pgweir/base/err.h"
 
 #include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "pgweir/base/buf.h"
 #include "pgweir/base/close_reason.h"

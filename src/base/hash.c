@@ -6,6 +6,10 @@
 #include "pgweir/base/table.h"
 
 #include <endian.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 void hash_key_draw(struct hash_key *key)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 #include "pgweir/base/heap.h"
 
+#include <stdlib.h>
+
 #include "pgweir/base/buf.h"
 
 static bool is_before(const struct heap_node *a, const struct heap_node *b)

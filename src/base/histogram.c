@@ -4,6 +4,8 @@
  */
 #include "pgweir/base/histogram.h"
 
+#include <stdlib.h>
+
 #include "pgweir/base/buf.h"
 
 /* The least value of a bucket, of 1 << `bits` for each power of two. */

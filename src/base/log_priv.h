@@ -6,6 +6,7 @@
 #define PGWEIR_BASE_LOG_PRIV_H
 
 #include <stdint.h>
+#include <time.h>
 
 #include "pgweir/base/buf.h"
 #include "pgweir/base/log.h"

@@ -8,6 +8,8 @@
 #include "pgweir/base/slab.h"
 
 #include <assert.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 /* In other builds its macros do nothing; a compiler without sanitizers has no such header. */

@@ -14,6 +14,9 @@
 #include "pgweir/loop/crew.h"
 
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/lock.h"

@@ -10,6 +10,9 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/un.h>
 
 #include "pgweir/base/refs.h"

@@ -11,10 +11,11 @@
 #include "pgweir/net/dial.h"
 
 #include <errno.h>
-#include <sys/socket.h>
-#include <netinet/tcp.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 

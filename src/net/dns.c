@@ -16,6 +16,8 @@
 #include <assert.h>
 #include <errno.h>
 #include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -9,6 +9,8 @@
  */
 #include "pgweir/net/fetch.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <strings.h>
 
 #include "pgweir/base/container_of.h"

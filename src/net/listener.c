@@ -21,6 +21,9 @@
 #include <grp.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>

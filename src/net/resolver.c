@@ -11,6 +11,8 @@
 #include "pgweir/net/resolver.h"
 
 #include <assert.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "pgweir/base/container_of.h"
 #define HASH_NONFATAL_OOM 1 /* out of memory: the element is not added and its hh.tbl is NULL */

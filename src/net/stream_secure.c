@@ -14,6 +14,8 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/loop/workers.h"

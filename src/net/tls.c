@@ -13,6 +13,10 @@
  */
 #include "tls_priv.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "pgweir/base/text.h"
 #include "pgweir/net/address.h"
 

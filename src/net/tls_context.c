@@ -11,6 +11,9 @@
 #include <errno.h>
 #include <malloc.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
 #include "tls_priv.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * Bans functions of the C library that invite mistakes: they do not compile. The build includes
- * this header before everything else in each file, so every file has the four headers below.
+ * this header before everything else in each file.
  */
 #ifndef PGWEIR_BASE_BANNED_H
 #define PGWEIR_BASE_BANNED_H

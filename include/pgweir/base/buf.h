@@ -9,6 +9,7 @@
 #define PGWEIR_BASE_BUF_H
 
 #include <stdarg.h>
+#include <stdio.h>
 
 #include "pgweir/base/bytes.h"
 

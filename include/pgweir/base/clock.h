@@ -7,6 +7,7 @@
 #define PGWEIR_BASE_CLOCK_H
 
 #include <stdint.h>
+#include <time.h>
 
 /* Microseconds: a point in time of the monotonic clock, or a duration. */
 typedef int64_t usec_t;

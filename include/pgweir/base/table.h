@@ -21,6 +21,7 @@
 #define uthash_fatal(message) table_fatal()
 void table_fatal(void) __attribute__((noreturn));
 
+#include <string.h>
 #include <uthash.h>
 
 #include "pgweir/base/hash.h"

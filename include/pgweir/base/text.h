@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "pgweir/base/buf.h"
 #include "pgweir/base/bytes.h"
