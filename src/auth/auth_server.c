@@ -20,7 +20,6 @@
 #include <stdlib.h>
 
 #include "pgweir/auth/digest.h"
-#include "pgweir/auth/outside.h"
 #include "pgweir/base/text.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
@@ -154,8 +153,8 @@ static void run_outside(struct job *job)
 	struct outside_question *question = &auth->question;
 
 	if (question->deadline && clock_now() >= question->deadline)
-		auth->answer = outside_reply(question, OUTSIDE_FAILED,
-		                             "it waited too long for a helper thread");
+		auth->answer = auth_outside_reply(question, OUTSIDE_FAILED,
+		                                  "it waited too long for a helper thread");
 	else
 		auth->answer = row_of(auth->who.method)->outside->judge(question);
 }

@@ -14,25 +14,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "pgweir/base/refs.h"
-#include "pgweir/base/table.h"
-
 #include "pgweir/auth/digest.h"
-#include "pgweir/auth/scram.h"
 #include "pgweir/base/buf.h"
 #include "pgweir/config/config.h"
 
-/* A user, in one allocation: both texts follow the struct. */
-struct row {
-	struct user user;
-	UT_hash_handle hh;
-	size_t secret_count;
-	char texts[];
-};
-
 struct users {
 	struct refs refs; /* everything else never changes */
-	struct row *by_name;
+	struct user *by_name;
 	const struct user **with_secret; /* users that have a secret */
 	size_t with_secret_count;
 };
@@ -57,19 +45,19 @@ struct secret users_secret_of(const char *text)
 	return secret;
 }
 
-static void free_row(struct users *users, struct row *row)
+static void free_user(struct users *users, struct user *user)
 {
-	HASH_DEL(users->by_name, row);
-	secret_wipe(row->texts, row->secret_count);
-	free(row);
+	HASH_DEL(users->by_name, user);
+	secret_wipe(user->texts, strlen(user->texts));
+	free(user);
 }
 
 static void free_all(struct users *users)
 {
-	struct row *row, *next;
+	struct user *user, *next;
 
-	HASH_ITER (hh, users->by_name, row, next)
-		free_row(users, row);
+	HASH_ITER (hh, users->by_name, user, next)
+		free_user(users, user);
 	free(users->with_secret);
 	free(users);
 }
@@ -78,26 +66,23 @@ static bool add_user(struct users *users, const struct reader *reader, const cha
                      const char *secret)
 {
 	size_t name_size = strlen(name) + 1, secret_size = strlen(secret) + 1;
-	struct row *old, *row = malloc(sizeof(*row) + secret_size + name_size);
-	const char *at;
+	struct user *old, *user = malloc(sizeof(*user) + secret_size + name_size);
 
-	if (!row)
+	if (!user)
 		return false;
-	*row = (struct row){ .secret_count = secret_size - 1 };
-	memcpy(row->texts, secret, secret_size);
-	at = memcpy(row->texts + secret_size, name, name_size);
-	row->user.name = at;
-	row->user.secret = users_secret_of(row->texts);
-	row->user.line = reader->pos.line;
+	memcpy(user->texts, secret, secret_size);
+	user->name = memcpy(user->texts + secret_size, name, name_size);
+	user->secret = users_secret_of(user->texts);
+	user->line = reader->pos.line;
 
-	HASH_FIND_STR(users->by_name, at, old);
+	HASH_FIND_STR(users->by_name, name, old);
 	if (old) {
 		problems_warn(reader->problems, reader->pos,
-		              "user \"%s\" is also in line %d, which does not count",
-		              old->user.name, old->user.line);
-		free_row(users, old);
+		              "user \"%s\" is also in line %d, which does not count", old->name,
+		              old->line);
+		free_user(users, old);
 	}
-	HASH_ADD_KEYPTR(hh, users->by_name, row->user.name, name_size - 1, row);
+	HASH_ADD_KEYPTR(hh, users->by_name, user->name, name_size - 1, user);
 	return true;
 }
 
@@ -164,9 +149,9 @@ static bool list_secrets(struct users *users)
 	users->with_secret = malloc((count ? count : 1) * sizeof(users->with_secret[0]));
 	if (!users->with_secret)
 		return false;
-	for (const struct row *row = users->by_name; row; row = row->hh.next) {
-		if (row->user.secret.kind != SECRET_NONE)
-			users->with_secret[users->with_secret_count++] = &row->user;
+	for (const struct user *user = users->by_name; user; user = user->hh.next) {
+		if (user->secret.kind != SECRET_NONE)
+			users->with_secret[users->with_secret_count++] = user;
 	}
 	return true;
 }
@@ -203,10 +188,10 @@ REFS_FUNCTIONS(users_hold, users_release, struct users, free_all)
 
 const struct user *users_find(const struct users *users, const char *name)
 {
-	struct row *row;
+	struct user *user;
 
-	HASH_FIND_STR(users->by_name, name, row);
-	return row ? &row->user : NULL;
+	HASH_FIND_STR(users->by_name, name, user);
+	return user;
 }
 
 const struct user *users_any(const struct users *users, uint32_t number)
@@ -221,8 +206,8 @@ size_t users_count(const struct users *users) { return HASH_COUNT(users->by_name
 void users_each(const struct users *users, void (*each)(const struct user *user, void *arg),
                 void *arg)
 {
-	for (const struct row *row = users->by_name; row; row = row->hh.next)
-		each(&row->user, arg);
+	for (const struct user *user = users->by_name; user; user = user->hh.next)
+		each(user, arg);
 }
 
 /* ---- credentials ---- */

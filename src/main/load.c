@@ -11,7 +11,6 @@
 #include <strings.h>
 
 #include "pgweir/auth/auth_methods.h"
-#include "pgweir/auth/outside.h"
 #include "pgweir/base/text.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/net/tls.h"

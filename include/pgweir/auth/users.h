@@ -10,6 +10,7 @@
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/err.h"
 #include "pgweir/base/refs.h"
+#include "pgweir/base/table.h"
 #include "pgweir/config/problems.h"
 
 #define USER_NAME_MAX 127                  /* bytes of a name, without terminating zero */
@@ -33,9 +34,11 @@ struct secret {
 struct secret users_secret_of(const char *text);
 
 struct user {
+	UT_hash_handle hh;
 	const char *name;
 	struct secret secret;
-	int line; /* in auth_file, from 1 */
+	int line;     /* in auth_file, from 1 */
+	char texts[]; /* secret and name */
 };
 
 struct users;
