@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The server side of an authentication exchange: a client logs in to us.
- *
  *   start --> password ------------------------> (work) --> end
  *         --> md5 -----------------------------------------> end
  *         --> SASL, client-first --> client-final --> (work) --> end

@@ -39,7 +39,7 @@ static bool read_mapping(struct mapping *mapping, const struct rule_line *line, 
 	    !pattern_init(&mapping->user, &line->words[2], PATTERN_BIT(PATTERN_ALL), err))
 		return false;
 	if (group_in(&mapping->user) && mapping->system_user.kind == PATTERN_REGEX &&
-	    !pattern_has_group(&mapping->system_user))
+	    !mapping->system_user.regex->re_nsub)
 		return err_set(err, ERR_CONFIG, "%s has no (group) for \\1",
 		               mapping->system_user.text);
 	return true;
@@ -487,7 +487,9 @@ static bool read_rule(struct hba_rule *rule, const struct rule_line *line, const
 
 static void hba_free(struct hba *hba)
 {
-	for (struct hba_rule *rule = hba->rules; rule < hba->rules + hba->count; rule++) {
+	for (size_t i = 0; i < hba->count; i++) {
+		struct hba_rule *rule = &hba->rules[i];
+
 		patterns_done(&rule->databases);
 		patterns_done(&rule->users);
 		buf_free(&rule->maps);
@@ -628,8 +630,6 @@ void hba_rule_texts(const struct hba_rule *rule, struct buf *out)
  * matches, the result is HBA_NEEDS_HOST.
  */
 
-enum match { MATCH_NO, MATCH_YES, MATCH_HOST_UNKNOWN };
-
 /* GSSAPI is not supported: no connection is encrypted by it. */
 static bool type_fits(enum hba_type type, const struct hba_facts *facts)
 {
@@ -670,13 +670,13 @@ static bool name_fits(const struct hba_rule *rule, const char *host)
 	return count > wanted && strcasecmp(rule->host, host + count - wanted) == 0;
 }
 
-static enum match address_fits(const struct hba_rule *rule, const struct hba_facts *facts)
+static enum hba_answer judge_address(const struct hba_rule *rule, const struct hba_facts *facts)
 {
 	bool fits = false;
 
 	switch (rule->where) {
 	case WHERE_ALL:
-		return MATCH_YES;
+		return HBA_RULE;
 	case WHERE_RANGE:
 		fits = range_has(&rule->range, facts->peer);
 		break;
@@ -691,35 +691,30 @@ static enum match address_fits(const struct hba_rule *rule, const struct hba_fac
 	case WHERE_NAME:
 	case WHERE_SUFFIX:
 		if (!facts->is_host_known)
-			return MATCH_HOST_UNKNOWN;
+			return HBA_NEEDS_HOST;
 		fits = facts->host && name_fits(rule, facts->host);
 		break;
 	}
-	return fits ? MATCH_YES : MATCH_NO;
+	return fits ? HBA_RULE : HBA_NO_RULE;
 }
 
 enum hba_answer hba_find(const struct hba *hba, const struct hba_facts *facts,
                          const struct hba_rule **found)
 {
+	enum hba_answer answer = HBA_NO_RULE;
+
 	*found = NULL;
-	for (size_t i = 0; i < hba->count; i++) {
+	for (size_t i = 0; answer == HBA_NO_RULE && i < hba->count; i++) {
 		const struct hba_rule *rule = &hba->rules[i];
 
-		if (!type_fits(rule->type, facts) ||
-		    !any_fits(&rule->databases, facts->database, facts->user, facts->is_physical) ||
-		    !any_fits(&rule->users, facts->user, facts->user, false))
-			continue;
-		switch (address_fits(rule, facts)) {
-		case MATCH_NO:
-			break;
-		case MATCH_HOST_UNKNOWN:
-			return HBA_NEEDS_HOST;
-		case MATCH_YES:
+		if (type_fits(rule->type, facts) &&
+		    any_fits(&rule->databases, facts->database, facts->user, facts->is_physical) &&
+		    any_fits(&rule->users, facts->user, facts->user, false))
+			answer = judge_address(rule, facts);
+		if (answer == HBA_RULE)
 			*found = rule;
-			return HBA_RULE;
-		}
 	}
-	return HBA_NO_RULE;
+	return answer;
 }
 
 bool hba_rule_admits(const struct hba *hba, const struct hba_rule *rule, const char *name,

@@ -86,9 +86,9 @@ static bool add_user(struct users *users, const struct reader *reader, const cha
 	return true;
 }
 
-static bool refuse_line(const struct reader *reader, const char *reason)
+static void refuse_line(const struct reader *reader, const char *reason)
 {
-	return problems_add(reader->problems, reader->pos, "%s", reason);
+	problems_add(reader->problems, reader->pos, "%s", reason);
 }
 
 static char *skip_blanks(char *at) { return at + strspn(at, " \t\r"); }
@@ -111,19 +111,18 @@ static const char *take_quoted(const struct reader *reader, char **at, const cha
 	return NULL;
 }
 
-static bool read_user(const struct reader *reader, char *at, const char *end, struct users *users)
+static void read_user(const struct reader *reader, char *at, const char *end, struct users *users)
 {
-	const char *name = take_quoted(reader, &at, end, USER_NAME_MAX), *secret;
+	const char *name = take_quoted(reader, &at, end, USER_NAME_MAX), *secret = NULL;
 
-	if (!name)
-		return false;
-	at = skip_blanks(at);
-	secret = take_quoted(reader, &at, end, USER_SECRET_MAX);
-	if (!secret)
-		return false;
-	if (!*name)
-		return refuse_line(reader, "the name is empty");
-	return add_user(users, reader, name, secret) || refuse_line(reader, "out of memory");
+	if (name) {
+		at = skip_blanks(at);
+		secret = take_quoted(reader, &at, end, USER_SECRET_MAX);
+	}
+	if (secret && !*name)
+		refuse_line(reader, "the name is empty");
+	else if (secret && !add_user(users, reader, name, secret))
+		refuse_line(reader, "out of memory");
 }
 
 /* The text ends with a zero, and is modified. */
@@ -213,7 +212,7 @@ void users_each(const struct users *users, void (*each)(const struct user *user,
 /* ---- credentials ---- */
 
 /* The value is behind the struct. */
-static struct credentials *make_credentials(enum credentials_kind kind, bool is_shown,
+static struct credentials *make_credentials(enum secret_kind kind, bool is_shown,
                                             struct bytes value)
 {
 	struct credentials *credentials = calloc(1, sizeof(*credentials) + value.count);
@@ -223,7 +222,7 @@ static struct credentials *make_credentials(enum credentials_kind kind, bool is_
 	credentials->kind = kind;
 	credentials->is_shown = is_shown;
 	memcpy(credentials + 1, value.at, value.count);
-	if (kind == CREDENTIALS_KEYS)
+	if (kind == SECRET_SCRAM)
 		credentials->scram = (const void *)(credentials + 1);
 	else
 		credentials->text = (const char *)(credentials + 1);
@@ -232,17 +231,15 @@ static struct credentials *make_credentials(enum credentials_kind kind, bool is_
 
 const struct credentials *credentials_of_secret(const struct secret *secret, bool is_shown)
 {
-	bool is_plain = secret->kind == SECRET_PLAIN;
-
-	if (!is_plain && secret->kind != SECRET_MD5)
+	if (secret->kind != SECRET_PLAIN && secret->kind != SECRET_MD5)
 		return NULL;
-	return make_credentials(is_plain ? CREDENTIALS_PLAIN : CREDENTIALS_MD5, is_shown,
+	return make_credentials(secret->kind, is_shown,
 	                        bytes_of(secret->text, strlen(secret->text) + 1));
 }
 
 const struct credentials *credentials_of_keys(const struct scram_verifier *scram)
 {
-	return make_credentials(CREDENTIALS_KEYS, true, bytes_of(scram, sizeof(*scram)));
+	return make_credentials(SECRET_SCRAM, true, bytes_of(scram, sizeof(*scram)));
 }
 
 static void free_credentials(const struct credentials *credentials)
@@ -262,7 +259,7 @@ bool credentials_equal(const struct credentials *a, const struct credentials *b)
 		return false;
 	if (!a || a == b)
 		return true;
-	if (a->kind == CREDENTIALS_KEYS)
+	if (a->kind == SECRET_SCRAM)
 		return bytes_equal_secret(bytes_of(&a->scram->keys, sizeof(a->scram->keys)),
 		                          bytes_of(&b->scram->keys, sizeof(b->scram->keys)));
 	return bytes_equal_secret(bytes_text(a->text), bytes_text(b->text));

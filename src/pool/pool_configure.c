@@ -73,7 +73,7 @@ const struct credentials *pool_credentials(const struct pool *pool)
 
 	if (pool->credentials)
 		return pool->credentials;
-	return credentials_kind(file) == CREDENTIALS_PLAIN || !shown ? file : shown;
+	return credentials_kind(file) == SECRET_PLAIN || !shown ? file : shown;
 }
 
 /* Where logins failed with the old credentials, the new ones are tried. */
@@ -95,7 +95,7 @@ static void set_learnt(struct pool *pool, const struct credentials *shown)
 
 void pool_learn(struct pool *pool, const struct credentials *shown)
 {
-	if (credentials_kind(pool->role->credentials) == CREDENTIALS_PLAIN)
+	if (credentials_kind(pool->role->credentials) == SECRET_PLAIN)
 		return; /* auth_file has the password itself */
 	if (credentials_equal(pool->learnt, shown))
 		return;
@@ -135,15 +135,15 @@ void pool_tell_secret(const struct server *server, struct buf *out)
 	const struct user *user = users_find(pool->pools->users, pool->role->name);
 	const char *words = ", with what a client's login has shown of the SCRAM secret of ";
 
-	if (credentials_kind(credentials) == CREDENTIALS_PLAIN)
+	if (credentials_kind(credentials) == SECRET_PLAIN)
 		words = ", with the password of ";
-	else if (credentials_kind(credentials) == CREDENTIALS_MD5)
+	else if (credentials_kind(credentials) == SECRET_MD5)
 		words = ", with the md5 secret of ";
 	if (!credentials) {
 		add_lack(user, out);
 	} else if (credentials == pool->credentials) {
 		buf_add_text(out, ", with password= of the entry");
-	} else if (credentials->kind == CREDENTIALS_PLAIN && credentials->is_shown) {
+	} else if (credentials->kind == SECRET_PLAIN && credentials->is_shown) {
 		buf_add_text(out, ", with the password that a client sent");
 	} else {
 		buf_add_text(out, words);
