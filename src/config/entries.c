@@ -441,61 +441,29 @@ bool config_has_mode(const struct config *config, const struct config_database *
 	       config_listener_modes(config) & 1u << mode;
 }
 
-enum session_state_mode config_session_state(const struct config *config,
-                                             const struct config_database *database,
-                                             const struct config_user *user, enum pool_mode mode)
+struct config_rules config_rules(const struct config *config,
+                                 const struct config_database *database,
+                                 const struct config_user *user, enum pool_mode mode)
 {
-	enum session_state_mode said = SAID_WORD(session_state, SESSION_STATE_INHERIT);
+	struct config_rules rules = {
+		.session_state = SAID_WORD(session_state, SESSION_STATE_INHERIT),
+		.isolation = SAID_WORD(session_isolation, SESSION_ISOLATION_INHERIT),
+		.route_reads = SAID_WORD(route_reads, ROUTE_READS_INHERIT),
+	};
 
-	switch (mode) {
-	case POOL_MODE_SESSION:
-		return SESSION_STATE_OFF;
-	case POOL_MODE_STATEMENT: /* no server may stay with a client */
-		return said == SESSION_STATE_FOLLOW ? SESSION_STATE_REFUSE : said;
-	default:
-		return said;
-	}
-}
-
-enum route_reads config_route_reads(const struct config *config,
-                                    const struct config_database *database,
-                                    const struct config_user *user, enum pool_mode mode)
-{
-	enum route_reads said = SAID_WORD(route_reads, ROUTE_READS_INHERIT);
-
-	/* A session gets its server once. */
 	if (mode == POOL_MODE_SESSION)
-		return said == ROUTE_READS_SESSIONS ? said : ROUTE_READS_OFF;
-	return said;
-}
-
-enum session_isolation config_session_isolation(const struct config *config,
-                                                const struct config_database *database,
-                                                const struct config_user *user, enum pool_mode mode)
-{
-	enum session_isolation said = SAID_WORD(session_isolation, SESSION_ISOLATION_INHERIT);
-
-	if (said == SESSION_ISOLATION_KNOWN &&
-	    config_session_state(config, database, user, mode) == SESSION_STATE_OFF)
-		return SESSION_ISOLATION_OFF;
-	return said;
-}
-
-/* Whether reads of clients in any mode that they can have here go to standbys. */
-static bool routes_reads(const struct config *config, const struct config_database *database)
-{
-	for (enum pool_mode mode = 0; mode < POOL_MODE_INHERIT; mode++) {
-		if (config_has_mode(config, database, NULL, mode) &&
-		    config_route_reads(config, database, NULL, mode) != ROUTE_READS_OFF)
-			return true;
-	}
-	return false;
-}
-
-bool config_causal_reads(const struct config *config, const struct config_database *database,
-                         const struct config_user *user)
-{
-	return SAID_WORD(causal_reads, CAUSAL_READS_INHERIT) == CAUSAL_READS_SESSION;
+		rules.session_state = SESSION_STATE_OFF;
+	/* no server may stay with a client */
+	if (mode == POOL_MODE_STATEMENT && rules.session_state == SESSION_STATE_FOLLOW)
+		rules.session_state = SESSION_STATE_REFUSE;
+	if (rules.isolation == SESSION_ISOLATION_KNOWN && rules.session_state == SESSION_STATE_OFF)
+		rules.isolation = SESSION_ISOLATION_OFF;
+	/* A session gets its server once. */
+	if (mode == POOL_MODE_SESSION && rules.route_reads != ROUTE_READS_SESSIONS)
+		rules.route_reads = ROUTE_READS_OFF;
+	rules.is_causal = rules.route_reads != ROUTE_READS_OFF &&
+	                  SAID_WORD(causal_reads, CAUSAL_READS_INHERIT) == CAUSAL_READS_SESSION;
+	return rules;
 }
 
 int config_max_pinned_servers(const struct config *config, const struct config_database *database,
@@ -557,7 +525,12 @@ const char *config_host_check_user(const struct config *config,
 
 bool config_needs_roles(const struct config *config, const struct config_database *database)
 {
-	return database->target_session_attrs != TARGET_ANY || routes_reads(config, database);
+	bool needs = database->target_session_attrs != TARGET_ANY;
+
+	for (enum pool_mode mode = 0; mode < POOL_MODE_INHERIT && !needs; mode++)
+		needs = config_has_mode(config, database, NULL, mode) &&
+		        config_rules(config, database, NULL, mode).route_reads != ROUTE_READS_OFF;
+	return needs;
 }
 
 #define OF_TEXT(name)                                                                          \

@@ -251,9 +251,10 @@ static void add_modes(struct modes *modes, const struct config *config,
 	modes->sessions |= config_has_mode(config, database, user, POOL_MODE_SESSION);
 	modes->others |=
 	    has_transactions || config_has_mode(config, database, user, POOL_MODE_STATEMENT);
-	modes->follows |= has_transactions &&
-	                  config_session_state(config, database, user, POOL_MODE_TRANSACTION) ==
-	                      SESSION_STATE_FOLLOW;
+	modes->follows |=
+	    has_transactions &&
+	    config_rules(config, database, user, POOL_MODE_TRANSACTION).session_state ==
+		SESSION_STATE_FOLLOW;
 }
 
 static struct modes find_modes(const struct config *config)

@@ -299,17 +299,19 @@ static struct pool_rules rules_for(const struct pool *pool, enum pool_mode mode)
 	const struct config *config = pool->pools->config;
 	const struct config_database *entry = pool->database->entry;
 	const struct config_user *user = pool->role->entry;
+	const struct config_rules said = config_rules(config, entry, user, mode);
 	struct pool_rules rules = {
 		.mode = mode,
-		.session_state = config_session_state(config, entry, user, mode),
-		.isolation = config_session_isolation(config, entry, user, mode),
+		.session_state = said.session_state,
+		.isolation = said.isolation,
 	};
 
 	if (rules.session_state == SESSION_STATE_FOLLOW)
 		rules.session_sample = (unsigned int)config->session_sample;
-	if (pool->purpose != POOL_FOR_LOOKUPS)
-		rules.route_reads = config_route_reads(config, entry, user, mode);
-	rules.is_causal = rules.route_reads && config_causal_reads(config, entry, user);
+	if (pool->purpose != POOL_FOR_LOOKUPS) {
+		rules.route_reads = said.route_reads;
+		rules.is_causal = said.is_causal;
+	}
 	/* SET TRANSACTION READ ONLY may follow the BEGIN. */
 	rules.late_begin = mode == POOL_MODE_TRANSACTION &&
 	                   (config_late_begin(config, entry, user) || rules.route_reads);

@@ -191,25 +191,18 @@ enum pool_mode config_pool_mode(const struct config *config, const struct config
 /* Whether clients of this pool can have this mode: it is the pool's, or a listener has it. */
 bool config_has_mode(const struct config *config, const struct config_database *database,
                      const struct config_user *user, enum pool_mode mode);
-/* What is done about session state of clients in this mode: in session mode nothing. */
-enum session_state_mode config_session_state(const struct config *config,
-                                             const struct config_database *database,
-                                             const struct config_user *user, enum pool_mode mode);
-/*
- * When a server of this pool is cleaned before another client gets it. Where nothing is done about
- * session state, KNOWN is OFF.
- */
-enum session_isolation config_session_isolation(const struct config *config,
-                                                const struct config_database *database,
-                                                const struct config_user *user,
-                                                enum pool_mode mode);
-/* Which reads of clients in this mode go to standbys. */
-enum route_reads config_route_reads(const struct config *config,
-                                    const struct config_database *database,
-                                    const struct config_user *user, enum pool_mode mode);
-/* Whether reads on standbys show what their client has written and read. */
-bool config_causal_reads(const struct config *config, const struct config_database *database,
-                         const struct config_user *user);
+/* What applies to clients of this pool in this mode. */
+struct config_rules {
+	enum session_state_mode session_state; /* in session mode OFF */
+	/* of the pool's servers. Where nothing is done about session state, KNOWN is OFF */
+	enum session_isolation isolation;
+	enum route_reads route_reads;
+	bool is_causal; /* reads on standbys show what their client has written and read */
+};
+
+struct config_rules config_rules(const struct config *config,
+                                 const struct config_database *database,
+                                 const struct config_user *user, enum pool_mode mode);
 /* How many servers of the pool may stay with their clients. INT_MAX = no limit. */
 int config_max_pinned_servers(const struct config *config, const struct config_database *database,
                               const struct config_user *user);

@@ -188,7 +188,7 @@ START_TEST(effective_values)
 	ck_assert_int_eq(times.transaction, cases[_i].transaction_timeout * USEC_PER_SEC);
 	CHECK_TIME(client_idle_timeout, user);
 	CHECK_TIME(pin_idle_timeout, user);
-	ck_assert_int_eq((int)config_session_state(config, database, user, cases[_i].mode),
+	ck_assert_int_eq((int)config_rules(config, database, user, cases[_i].mode).session_state,
 	                 cases[_i].session_state);
 	CHECK(max_pinned_servers, database, user);
 	ck_assert_str_eq(config_pin_functions(config, database)->text, cases[_i].pin_functions);
