@@ -245,7 +245,7 @@ static bool read_host(struct hba_rule *rule, const char *text, struct err *err)
 	if (!*text || strspn(text, "0123456789.") == strlen(text) || strchr(text, ':'))
 		return err_set(err, ERR_CONFIG, "%s is neither an IP address nor a host's name",
 		               *text ? text : "\"\"");
-	rule->where = *text == '.' ? WHERE_SUFFIX : WHERE_NAME;
+	rule->where = WHERE_NAME;
 	rule->host = strdup(text);
 	return rule->host || err_set(err, ERR_MEMORY, "no memory");
 }
@@ -665,7 +665,7 @@ static bool name_fits(const struct hba_rule *rule, const char *host)
 {
 	size_t count = strlen(host), wanted = strlen(rule->host);
 
-	if (rule->where == WHERE_NAME)
+	if (*rule->host != '.')
 		return strcasecmp(rule->host, host) == 0;
 	return count > wanted && strcasecmp(rule->host, host + count - wanted) == 0;
 }
@@ -689,7 +689,6 @@ static enum hba_answer judge_address(const struct hba_rule *rule, const struct h
 		fits = interfaces_have(facts->peer, INTERFACES_NET);
 		break;
 	case WHERE_NAME:
-	case WHERE_SUFFIX:
 		if (!facts->is_host_known)
 			return HBA_NEEDS_HOST;
 		fits = facts->host && name_fits(rule, facts->host);
