@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The client side of an authentication exchange: we log in to a server.
- *
  *   password, or its md5 hash ----------------------------------> AuthenticationOk
  *   client-first --> (work) --> client-final --> server-final --> AuthenticationOk
  *
@@ -30,7 +28,7 @@ struct auth_client {
 	struct verifiers *verifiers;
 	const struct credentials *credentials;
 	struct scram scram;
-	struct derived *derived;      /* CREDENTIALS_PLAIN with SCRAM */
+	struct derived *derived;      /* SECRET_PLAIN with SCRAM */
 	const char *asked, *mismatch; /* static texts, or NULL */
 	unsigned int allowed;         /* KIND() of each request that the server may begin with */
 	/* KIND() of each that may come next: this is where the exchange is. 0: at work, or ended */
@@ -130,7 +128,7 @@ void auth_client_free(struct auth_client **auth)
 static enum auth_client_result send_cleartext(struct auth_client *auth, struct buf *out,
                                               struct err *err)
 {
-	if (credentials_kind(auth->credentials) != CREDENTIALS_PLAIN)
+	if (credentials_kind(auth->credentials) != SECRET_PLAIN)
 		return wrong_type(auth, err);
 	message_password(out, auth->credentials->text);
 	return expect(auth, AUTH_OK);
@@ -139,10 +137,10 @@ static enum auth_client_result send_cleartext(struct auth_client *auth, struct b
 static enum auth_client_result send_md5(struct auth_client *auth, struct bytes salt,
                                         struct buf *out, struct err *err)
 {
-	bool is_plain = credentials_kind(auth->credentials) == CREDENTIALS_PLAIN;
+	bool is_plain = credentials_kind(auth->credentials) == SECRET_PLAIN;
 	char answer[MD5_TEXT_SIZE];
 
-	if (!is_plain && credentials_kind(auth->credentials) != CREDENTIALS_MD5)
+	if (!is_plain && credentials_kind(auth->credentials) != SECRET_MD5)
 		return wrong_type(auth, err);
 	if (!digest_md5_answer(auth->credentials->text, is_plain ? auth->user : NULL, salt, answer))
 		return auth_client_fail(auth, err, "the crypto library has no MD5");
@@ -175,8 +173,8 @@ static enum auth_client_result send_first(struct auth_client *auth, struct bytes
 	if (!auth->scram.is_plus && !offers(names, SCRAM_MECHANISM))
 		return auth_client_fail(
 		    auth, err, "none of the server's SASL authentication mechanisms are supported");
-	if (credentials_kind(auth->credentials) != CREDENTIALS_PLAIN &&
-	    credentials_kind(auth->credentials) != CREDENTIALS_KEYS)
+	if (credentials_kind(auth->credentials) != SECRET_PLAIN &&
+	    credentials_kind(auth->credentials) != SECRET_SCRAM)
 		return wrong_type(auth, err);
 	/* PostgreSQL uses the name in the startup packet and ignores this one. */
 	ok = scram_client_first(&auth->scram, "", &first, &why);
@@ -191,7 +189,7 @@ static enum auth_client_result send_first(struct auth_client *auth, struct bytes
 /* Returns NULL if they have not been derived, or if that failed. */
 static const struct scram_keys *keys_of(const struct auth_client *auth)
 {
-	if (credentials_kind(auth->credentials) == CREDENTIALS_KEYS)
+	if (credentials_kind(auth->credentials) == SECRET_SCRAM)
 		return &auth->credentials->scram->keys;
 	return derived_keys(auth->derived);
 }
@@ -260,7 +258,7 @@ static enum auth_client_result read_challenge(struct auth_client *auth, struct b
 
 	if (!scram_client_read(&auth->scram, data, &challenge, &why))
 		return auth_client_fail(auth, err, why.text);
-	if (credentials_kind(auth->credentials) != CREDENTIALS_KEYS)
+	if (credentials_kind(auth->credentials) != SECRET_SCRAM)
 		return derive(auth, &challenge, out, err);
 	auth->mismatch = compare(&auth->credentials->scram->made_for, &challenge);
 	return send_final(auth, out, err);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The server side of an authentication exchange: a client logs in to us.
- *
  *   start --> password ------------------------> (work) --> end
  *         --> md5 -----------------------------------------> end
  *         --> SASL, client-first --> client-final --> (work) --> end
@@ -20,7 +18,6 @@
 #include <stdlib.h>
 
 #include "pgweir/auth/digest.h"
-#include "pgweir/auth/outside.h"
 #include "pgweir/base/text.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
@@ -154,8 +151,8 @@ static void run_outside(struct job *job)
 	struct outside_question *question = &auth->question;
 
 	if (question->deadline && clock_now() >= question->deadline)
-		auth->answer = outside_reply(question, OUTSIDE_FAILED,
-		                             "it waited too long for a helper thread");
+		auth->answer = auth_outside_reply(question, OUTSIDE_FAILED,
+		                                  "it waited too long for a helper thread");
 	else
 		auth->answer = row_of(auth->who.method)->outside->judge(question);
 }

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "pgweir/auth/outside.h"
 #include "pgweir/base/text.h"
 #include "pgweir/net/address.h"
 
@@ -40,37 +39,28 @@ static bool read_mapping(struct mapping *mapping, const struct rule_line *line, 
 	    !pattern_init(&mapping->user, &line->words[2], PATTERN_BIT(PATTERN_ALL), err))
 		return false;
 	if (group_in(&mapping->user) && mapping->system_user.kind == PATTERN_REGEX &&
-	    !pattern_has_group(&mapping->system_user))
+	    !mapping->system_user.regex->re_nsub)
 		return err_set(err, ERR_CONFIG, "%s has no (group) for \\1",
 		               mapping->system_user.text);
 	return true;
 }
 
-static void mapping_done(struct mapping *mapping)
-{
-	free(mapping->map);
-	pattern_done(&mapping->system_user);
-	pattern_done(&mapping->user);
-}
-
 static void load_mapping(struct rule_reader *reader, const struct rule_line *line)
 {
 	struct hba *hba = reader->arg;
-	struct mapping mapping = { .pos = line->pos },
-		       *mappings = array_room(hba->mappings, hba->mapping_count,
-	                                      &hba->mapping_capacity, sizeof(mapping));
+	struct mapping *mapping =
+	    array_room(hba->mappings, hba->mapping_count, &hba->mapping_capacity, sizeof(*mapping));
 	struct err err;
 
-	if (mappings)
-		hba->mappings = mappings;
-	if (!mappings) {
-		err_set(&err, ERR_MEMORY, "no memory");
-	} else if (read_mapping(&mapping, line, &err)) {
-		hba->mappings[hba->mapping_count++] = mapping;
+	if (!mapping) {
+		problems_add(reader->problems, line->pos, "no memory");
 		return;
 	}
-	problems_add(reader->problems, line->pos, "%s", err.text);
-	mapping_done(&mapping);
+	hba->mappings = mapping;
+	mapping += hba->mapping_count++;
+	*mapping = (struct mapping){ .pos = line->pos };
+	if (!read_mapping(mapping, line, &err))
+		problems_add(reader->problems, line->pos, "%s", err.text);
 }
 
 bool ident_has_map(const struct hba *hba, const char *map)
@@ -214,26 +204,11 @@ static bool read_type(struct hba_rule *rule, struct fields *fields, struct err *
 	               word->text);
 }
 
-static bool patterns_init(struct patterns *patterns, struct rule_field field, unsigned int keywords,
-                          struct err *err)
-{
-	*patterns = (struct patterns){ .at = calloc(field.count + 1, sizeof(*patterns->at)) };
-	if (!patterns->at)
-		return err_set(err, ERR_MEMORY, "no memory");
-	for (; patterns->count < field.count; patterns->count++) {
-		if (!pattern_init(&patterns->at[patterns->count], &field.words[patterns->count],
-		                  keywords, err))
-			return false;
-	}
-	return true;
-}
-
 static void patterns_done(struct patterns *patterns)
 {
 	for (size_t i = 0; i < patterns->count; i++)
 		pattern_done(&patterns->at[i]);
 	free(patterns->at);
-	*patterns = (struct patterns){ NULL, 0 };
 }
 
 static bool read_names(struct patterns *patterns, struct fields *fields, const char *what,
@@ -243,7 +218,15 @@ static bool read_names(struct patterns *patterns, struct fields *fields, const c
 
 	if (field.count == 0)
 		return err_set(err, ERR_CONFIG, "%s is missing: the line ends before it", what);
-	return patterns_init(patterns, field, keywords, err);
+	patterns->at = calloc(field.count, sizeof(*patterns->at));
+	if (!patterns->at)
+		return err_set(err, ERR_MEMORY, "no memory");
+	for (; patterns->count < field.count; patterns->count++) {
+		if (!pattern_init(&patterns->at[patterns->count], &field.words[patterns->count],
+		                  keywords, err))
+			return false;
+	}
+	return true;
 }
 
 /* ---- addresses ---- */
@@ -262,7 +245,7 @@ static bool read_host(struct hba_rule *rule, const char *text, struct err *err)
 	if (!*text || strspn(text, "0123456789.") == strlen(text) || strchr(text, ':'))
 		return err_set(err, ERR_CONFIG, "%s is neither an IP address nor a host's name",
 		               *text ? text : "\"\"");
-	rule->where = *text == '.' ? WHERE_SUFFIX : WHERE_NAME;
+	rule->where = WHERE_NAME;
 	rule->host = strdup(text);
 	return rule->host || err_set(err, ERR_MEMORY, "no memory");
 }
@@ -481,12 +464,9 @@ static bool judge_loose(struct hba_rule *rule, const struct err *why, struct err
 	return spoil(rule, why, is_reject ? rejects_all : matches_nobody, err);
 }
 
-/*
- * Parses a rule. false: *err says why, and *rule can be freed by hba_rule_done() too. A rule that
- * PgBouncer accepts but that can admit nobody is accepted, and has a flaw.
- */
-static bool hba_rule_read(struct hba_rule *rule, const struct rule_line *line,
-                          const struct hba *hba, struct err *err)
+/* A rule that PgBouncer accepts but that can admit nobody is accepted, and has a flaw. */
+static bool read_rule(struct hba_rule *rule, const struct rule_line *line, const struct hba *hba,
+                      struct err *err)
 {
 	static const unsigned int database_words = PATTERN_BIT(PATTERN_ALL) |
 	                                           PATTERN_BIT(PATTERN_SAME_USER) |
@@ -503,26 +483,27 @@ static bool hba_rule_read(struct hba_rule *rule, const struct rule_line *line,
 	       (rule->where != WHERE_NOBODY || judge_loose(rule, &why, err));
 }
 
-static void hba_rule_done(struct hba_rule *rule)
-{
-	patterns_done(&rule->databases);
-	patterns_done(&rule->users);
-	buf_free(&rule->maps);
-	free(rule->host);
-	buf_free(&rule->flaw);
-	buf_free(&rule->shown);
-	buf_wipe(&rule->options);
-}
-
 /* ---- all rules ---- */
 
 static void hba_free(struct hba *hba)
 {
-	for (size_t i = 0; i < hba->count; i++)
-		hba_rule_done(&hba->rules[i]);
+	for (size_t i = 0; i < hba->count; i++) {
+		struct hba_rule *rule = &hba->rules[i];
+
+		patterns_done(&rule->databases);
+		patterns_done(&rule->users);
+		buf_free(&rule->maps);
+		free(rule->host);
+		buf_free(&rule->flaw);
+		buf_free(&rule->shown);
+		buf_wipe(&rule->options);
+	}
 	free(hba->rules);
-	for (size_t i = 0; i < hba->mapping_count; i++)
-		mapping_done(&hba->mappings[i]);
+	for (size_t i = 0; i < hba->mapping_count; i++) {
+		free(hba->mappings[i].map);
+		pattern_done(&hba->mappings[i].system_user);
+		pattern_done(&hba->mappings[i].user);
+	}
 	free(hba->mappings);
 	source_files_done(&hba->files);
 	free(hba);
@@ -533,23 +514,19 @@ REFS_FUNCTIONS(hba_hold, hba_release, struct hba, hba_free)
 static void load_line(struct rule_reader *reader, const struct rule_line *line)
 {
 	struct hba *hba = reader->arg;
-	struct hba_rule rule,
-	    *rules = array_room(hba->rules, hba->count, &hba->capacity, sizeof(rule));
+	struct hba_rule *rule = array_room(hba->rules, hba->count, &hba->capacity, sizeof(*rule));
 	struct err err;
 
-	if (!rules) {
+	if (!rule) {
 		problems_add(reader->problems, line->pos, "no memory");
 		return;
 	}
-	hba->rules = rules;
-	if (hba_rule_read(&rule, line, hba, &err)) {
-		if (rule.flaw.count)
-			problems_warn(reader->problems, line->pos, "%s", rule.flaw.at);
-		hba->rules[hba->count++] = rule;
-	} else {
+	hba->rules = rule;
+	rule += hba->count++;
+	if (!read_rule(rule, line, hba, &err))
 		problems_add(reader->problems, line->pos, "%s", err.text);
-		hba_rule_done(&rule);
-	}
+	else if (rule->flaw.count)
+		problems_warn(reader->problems, line->pos, "%s", rule->flaw.at);
 }
 
 struct hba *hba_load(const char *path, const char *ident_path, struct problems *problems)
@@ -653,69 +630,53 @@ void hba_rule_texts(const struct hba_rule *rule, struct buf *out)
  * matches, the result is HBA_NEEDS_HOST.
  */
 
-enum match { MATCH_NO, MATCH_YES, MATCH_HOST_UNKNOWN };
-
+/* GSSAPI is not supported: no connection is encrypted by it. */
 static bool type_fits(enum hba_type type, const struct hba_facts *facts)
 {
-	bool is_unix = address_is_unix(facts->peer);
+	if (address_is_unix(facts->peer))
+		return type == HBA_LOCAL;
+	return type == HBA_HOST || type == HBA_HOSTNOGSSENC ||
+	       type == (facts->is_tls ? HBA_HOSTSSL : HBA_HOSTNOSSL);
+}
 
-	switch (type) {
-	case HBA_LOCAL:
-		return is_unix;
-	case HBA_HOST:
-	case HBA_HOSTNOGSSENC:
-		return !is_unix;
-	case HBA_HOSTSSL:
-		return !is_unix && facts->is_tls;
-	case HBA_HOSTNOSSL:
-		return !is_unix && !facts->is_tls;
-	case HBA_HOSTGSSENC:
-		break;
+/*
+ * Databases or users: `name` is that of the client. As in PostgreSQL, not even `all` matches
+ * physical replication.
+ */
+static bool any_fits(const struct patterns *patterns, const char *name, const char *user,
+                     bool is_physical)
+{
+	bool fits = false;
+
+	for (size_t i = 0; i < patterns->count && !fits; i++) {
+		const struct pattern *pattern = &patterns->at[i];
+
+		if (is_physical)
+			fits = pattern->kind == PATTERN_REPLICATION;
+		else if (pattern->kind == PATTERN_SAME_USER)
+			fits = strcmp(name, user) == 0;
+		else
+			fits = pattern_matches(pattern, name, NULL);
 	}
-	return false;
-}
-
-static bool database_fits(const struct pattern *pattern, const struct hba_facts *facts)
-{
-	/* As in PostgreSQL, not even `all` matches physical replication. */
-	if (facts->is_physical)
-		return pattern->kind == PATTERN_REPLICATION;
-	if (pattern->kind == PATTERN_SAME_USER)
-		return strcmp(facts->database, facts->user) == 0;
-	return pattern_matches(pattern, facts->database, NULL);
-}
-
-static bool user_fits(const struct pattern *pattern, const struct hba_facts *facts)
-{
-	return pattern_matches(pattern, facts->user, NULL);
-}
-
-static bool any_fits(const struct patterns *patterns, const struct hba_facts *facts,
-                     bool (*judge)(const struct pattern *pattern, const struct hba_facts *facts))
-{
-	for (size_t i = 0; i < patterns->count; i++) {
-		if (judge(&patterns->at[i], facts))
-			return true;
-	}
-	return false;
+	return fits;
 }
 
 static bool name_fits(const struct hba_rule *rule, const char *host)
 {
 	size_t count = strlen(host), wanted = strlen(rule->host);
 
-	if (rule->where == WHERE_NAME)
+	if (*rule->host != '.')
 		return strcasecmp(rule->host, host) == 0;
 	return count > wanted && strcasecmp(rule->host, host + count - wanted) == 0;
 }
 
-static enum match address_fits(const struct hba_rule *rule, const struct hba_facts *facts)
+static enum hba_answer judge_address(const struct hba_rule *rule, const struct hba_facts *facts)
 {
 	bool fits = false;
 
 	switch (rule->where) {
 	case WHERE_ALL:
-		return MATCH_YES;
+		return HBA_RULE;
 	case WHERE_RANGE:
 		fits = range_has(&rule->range, facts->peer);
 		break;
@@ -728,37 +689,31 @@ static enum match address_fits(const struct hba_rule *rule, const struct hba_fac
 		fits = interfaces_have(facts->peer, INTERFACES_NET);
 		break;
 	case WHERE_NAME:
-	case WHERE_SUFFIX:
 		if (!facts->is_host_known)
-			return MATCH_HOST_UNKNOWN;
+			return HBA_NEEDS_HOST;
 		fits = facts->host && name_fits(rule, facts->host);
 		break;
 	}
-	return fits ? MATCH_YES : MATCH_NO;
+	return fits ? HBA_RULE : HBA_NO_RULE;
 }
 
 enum hba_answer hba_find(const struct hba *hba, const struct hba_facts *facts,
                          const struct hba_rule **found)
 {
+	enum hba_answer answer = HBA_NO_RULE;
+
 	*found = NULL;
-	for (size_t i = 0; i < hba->count; i++) {
+	for (size_t i = 0; answer == HBA_NO_RULE && i < hba->count; i++) {
 		const struct hba_rule *rule = &hba->rules[i];
 
-		if (!type_fits(rule->type, facts) ||
-		    !any_fits(&rule->databases, facts, database_fits) ||
-		    !any_fits(&rule->users, facts, user_fits))
-			continue;
-		switch (address_fits(rule, facts)) {
-		case MATCH_NO:
-			break;
-		case MATCH_HOST_UNKNOWN:
-			return HBA_NEEDS_HOST;
-		case MATCH_YES:
+		if (type_fits(rule->type, facts) &&
+		    any_fits(&rule->databases, facts->database, facts->user, facts->is_physical) &&
+		    any_fits(&rule->users, facts->user, facts->user, false))
+			answer = judge_address(rule, facts);
+		if (answer == HBA_RULE)
 			*found = rule;
-			return HBA_RULE;
-		}
 	}
-	return HBA_NO_RULE;
+	return answer;
 }
 
 bool hba_rule_admits(const struct hba *hba, const struct hba_rule *rule, const char *name,

@@ -62,9 +62,6 @@ bool pattern_init(struct pattern *pattern, const struct rule_word *word, unsigne
                   struct err *err);
 void pattern_done(struct pattern *pattern);
 
-/* Whether it has a group in parentheses, for which \1 can be used. */
-bool pattern_has_group(const struct pattern *pattern);
-
 /*
  * ALL, NAME and REGEX: whether `subject` matches; false for other keywords. *group (may be NULL)
  * is the text of the first group, or .at is NULL.

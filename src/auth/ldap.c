@@ -13,7 +13,7 @@
  * where none of its characters may have a special meaning. And one option is a password, so an
  * error text must not repeat a word of an invalid text.
  */
-#include "pgweir/auth/outside.h"
+#include "pgweir/auth/auth_methods.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -497,8 +497,8 @@ static enum outside_answer ldap_fail(struct session *session, const char *step, 
 	case LDAP_UNAVAILABLE:
 		session->is_unreachable = true;
 	}
-	return outside_reply(session->question, OUTSIDE_FAILED, "LDAP, %s: %s", step,
-	                     ldap_err2string(result));
+	return auth_outside_reply(session->question, OUTSIDE_FAILED, "LDAP, %s: %s", step,
+	                          ldap_err2string(result));
 }
 
 static int bind_as(struct session *session, const char *dn, const char *password)
@@ -516,8 +516,8 @@ static enum outside_answer bind_user(struct session *session, const char *dn)
 	int result;
 
 	if (!*dn || !*password)
-		return outside_reply(session->question, OUTSIDE_NO, "LDAP: an empty %s",
-		                     *dn ? "password" : "entry");
+		return auth_outside_reply(session->question, OUTSIDE_NO, "LDAP: an empty %s",
+		                          *dn ? "password" : "entry");
 	result = bind_as(session, dn, password);
 	if (result == LDAP_SUCCESS)
 		return OUTSIDE_YES;
@@ -526,26 +526,31 @@ static enum outside_answer bind_user(struct session *session, const char *dn)
 	return session->is_unreachable || result < 0 ? OUTSIDE_FAILED : OUTSIDE_NO;
 }
 
-/* Gets the name of the entry found. There must be exactly one. */
+/* Adds the name of the entry found. There must be exactly one. */
 static enum outside_answer take_entry(struct session *session, LDAPMessage *found, int result,
-                                      char **dn)
+                                      struct buf *dn)
 {
 	int count = found ? ldap_count_entries(session->ldap, found) : 0;
+	char *name = NULL;
 
 	if (result == LDAP_SIZELIMIT_EXCEEDED || (result == LDAP_SUCCESS && count > 1))
-		return outside_reply(session->question, OUTSIDE_NO,
-		                     "LDAP: more than one entry is this user's");
+		return auth_outside_reply(session->question, OUTSIDE_NO,
+		                          "LDAP: more than one entry is this user's");
 	if (result == LDAP_SUCCESS && count == 1)
-		*dn = ldap_get_dn(session->ldap, ldap_first_entry(session->ldap, found));
-	if (*dn)
+		name = ldap_get_dn(session->ldap, ldap_first_entry(session->ldap, found));
+	if (name) {
+		buf_add_text(dn, name);
+		ldap_memfree(name);
 		return OUTSIDE_YES;
+	}
 	if (result == LDAP_SUCCESS && count == 0)
-		return outside_reply(session->question, OUTSIDE_NO,
-		                     "LDAP: no entry is this user's");
+		return auth_outside_reply(session->question, OUTSIDE_NO,
+		                          "LDAP: no entry is this user's");
 	return ldap_fail(session, "search", result);
 }
 
-static enum outside_answer find_user(struct session *session, char **dn)
+/* Adds the name of the user's entry. */
+static enum outside_answer find_user(struct session *session, struct buf *dn)
 {
 	const struct ldap_options *options = session->options;
 	char *no_attributes[] = { (char *)LDAP_NO_ATTRS, NULL };
@@ -572,25 +577,18 @@ static enum outside_answer find_user(struct session *session, char **dn)
 	return answer;
 }
 
-static enum outside_answer judge_found(struct session *session)
+static enum outside_answer judge_user(struct session *session)
 {
-	char *dn = NULL;
-	enum outside_answer answer = find_user(session, &dn);
-
-	if (answer == OUTSIDE_YES)
-		answer = bind_user(session, dn);
-	ldap_memfree(dn);
-	return answer;
-}
-
-static enum outside_answer judge_named(struct session *session)
-{
+	enum outside_answer answer = OUTSIDE_YES;
 	struct buf dn = { 0 };
-	enum outside_answer answer;
 
-	ldap_options_dn(session->options, session->question->user, &dn);
-	answer = buf_ok(&dn) ? bind_user(session, buf_text(&dn))
-	                     : ldap_fail(session, "bind as the user", LDAP_NO_MEMORY);
+	if (session->options->base_dn)
+		answer = find_user(session, &dn);
+	else
+		ldap_options_dn(session->options, session->question->user, &dn);
+	if (answer == OUTSIDE_YES)
+		answer = buf_ok(&dn) ? bind_user(session, buf_text(&dn))
+		                     : ldap_fail(session, "bind as the user", LDAP_NO_MEMORY);
 	buf_free(&dn);
 	return answer;
 }
@@ -634,7 +632,7 @@ static enum outside_answer ask_server(struct session *session, const char *host,
 	         (result = ldap_start_tls_s(session->ldap, NULL, NULL)) != LDAP_SUCCESS)
 		answer = ldap_fail(session, "StartTLS", result);
 	else
-		answer = session->options->base_dn ? judge_found(session) : judge_named(session);
+		answer = judge_user(session);
 	if (session->ldap)
 		ldap_unbind_ext_s(session->ldap, NULL, NULL);
 	return answer;
@@ -663,9 +661,10 @@ static enum outside_answer ldap_judge(struct outside_question *question)
 {
 	struct ldap_options options;
 	struct err err;
-	enum outside_answer answer = ldap_options_parse(question->options, &options, &err)
-	                                 ? ask_servers(&options, question)
-	                                 : outside_reply(question, OUTSIDE_FAILED, "%s", err.text);
+	enum outside_answer answer =
+	    ldap_options_parse(question->options, &options, &err)
+		? ask_servers(&options, question)
+		: auth_outside_reply(question, OUTSIDE_FAILED, "%s", err.text);
 
 	ldap_options_done(&options);
 	return answer;
@@ -701,7 +700,7 @@ void ldap_prepare(void) {}
 
 static enum outside_answer ldap_judge(struct outside_question *question)
 {
-	return outside_reply(question, OUTSIDE_FAILED, "built without LDAP");
+	return auth_outside_reply(question, OUTSIDE_FAILED, "built without LDAP");
 }
 
 #endif

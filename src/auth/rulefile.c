@@ -87,23 +87,6 @@ static bool take_word(struct words *words, const char **at, bool *is_quoted)
 
 /* ---- included files ---- */
 
-/* The path of a file `name` that a line of the file `from` refers to. */
-static void path_of(struct buf *out, const char *from, const char *name)
-{
-	const char *slash = strrchr(from, '/');
-
-	if (*name != '/' && slash)
-		buf_add(out, from, (size_t)(slash - from) + 1);
-	buf_add_text(out, name);
-}
-
-static bool may_include(struct words *words)
-{
-	if (words->reader->files.depth >= SOURCE_DEPTH_MAX)
-		complain(words, "too many files within each other");
-	return !words->is_bad;
-}
-
 /* into: NULL, or a line to which all words of the file are added. */
 static void read_file(struct rule_reader *reader, const char *path, struct words *into,
                       bool may_be_missing)
@@ -159,10 +142,15 @@ static void read_dir(struct words *words, const char *path)
  */
 static void include(struct words *words, const char *kind, const char *name, struct words *into)
 {
+	const char *from = words->pos.file, *slash = strrchr(from, '/');
 	struct buf path = { 0 };
 
-	path_of(&path, words->pos.file, name);
-	if (may_include(words) && strcmp(kind, "include_dir") == 0)
+	if (*name != '/' && slash)
+		buf_add(&path, from, (size_t)(slash - from) + 1);
+	buf_add_text(&path, name);
+	if (words->reader->files.depth >= SOURCE_DEPTH_MAX)
+		complain(words, "too many files within each other");
+	if (!words->is_bad && strcmp(kind, "include_dir") == 0)
 		read_dir(words, buf_text(&path));
 	else if (!words->is_bad)
 		read_file(words->reader, buf_text(&path), into,
@@ -434,11 +422,6 @@ void pattern_done(struct pattern *pattern)
 	*pattern = (struct pattern){ .kind = PATTERN_NAME };
 }
 
-bool pattern_has_group(const struct pattern *pattern)
-{
-	return pattern->kind == PATTERN_REGEX && pattern->regex->re_nsub > 0;
-}
-
 bool pattern_matches(const struct pattern *pattern, const char *subject, struct bytes *group)
 {
 	regmatch_t found[2];
@@ -452,7 +435,7 @@ bool pattern_matches(const struct pattern *pattern, const char *subject, struct 
 	if (pattern->kind != PATTERN_REGEX || strlen(subject) > PATTERN_SUBJECT_MAX ||
 	    regexec(pattern->regex, subject, 2, found, 0) != 0)
 		return false;
-	if (group && pattern_has_group(pattern) && found[1].rm_so >= 0)
+	if (group && pattern->regex->re_nsub && found[1].rm_so >= 0)
 		*group =
 		    bytes_of(subject + found[1].rm_so, (size_t)(found[1].rm_eo - found[1].rm_so));
 	return true;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SCRAM-SHA-256, both sides.
- *
  *   SaltedPassword = Hi(SASLprep(password), salt, iterations)
  *   ClientKey = HMAC(SaltedPassword, "Client Key")    StoredKey = SHA-256(ClientKey)
  *   ServerKey = HMAC(SaltedPassword, "Server Key")

@@ -14,25 +14,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "pgweir/base/refs.h"
-#include "pgweir/base/table.h"
-
 #include "pgweir/auth/digest.h"
-#include "pgweir/auth/scram.h"
 #include "pgweir/base/buf.h"
 #include "pgweir/config/config.h"
 
-/* A user, in one allocation: both texts follow the struct. */
-struct row {
-	struct user user;
-	UT_hash_handle hh;
-	size_t secret_count;
-	char texts[];
-};
-
 struct users {
 	struct refs refs; /* everything else never changes */
-	struct row *by_name;
+	struct user *by_name;
 	const struct user **with_secret; /* users that have a secret */
 	size_t with_secret_count;
 };
@@ -57,19 +45,19 @@ struct secret users_secret_of(const char *text)
 	return secret;
 }
 
-static void free_row(struct users *users, struct row *row)
+static void free_user(struct users *users, struct user *user)
 {
-	HASH_DEL(users->by_name, row);
-	secret_wipe(row->texts, row->secret_count);
-	free(row);
+	HASH_DEL(users->by_name, user);
+	secret_wipe(user->texts, strlen(user->texts));
+	free(user);
 }
 
 static void free_all(struct users *users)
 {
-	struct row *row, *next;
+	struct user *user, *next;
 
-	HASH_ITER (hh, users->by_name, row, next)
-		free_row(users, row);
+	HASH_ITER (hh, users->by_name, user, next)
+		free_user(users, user);
 	free(users->with_secret);
 	free(users);
 }
@@ -78,32 +66,29 @@ static bool add_user(struct users *users, const struct reader *reader, const cha
                      const char *secret)
 {
 	size_t name_size = strlen(name) + 1, secret_size = strlen(secret) + 1;
-	struct row *old, *row = malloc(sizeof(*row) + secret_size + name_size);
-	const char *at;
+	struct user *old, *user = malloc(sizeof(*user) + secret_size + name_size);
 
-	if (!row)
+	if (!user)
 		return false;
-	*row = (struct row){ .secret_count = secret_size - 1 };
-	memcpy(row->texts, secret, secret_size);
-	at = memcpy(row->texts + secret_size, name, name_size);
-	row->user.name = at;
-	row->user.secret = users_secret_of(row->texts);
-	row->user.line = reader->pos.line;
+	memcpy(user->texts, secret, secret_size);
+	user->name = memcpy(user->texts + secret_size, name, name_size);
+	user->secret = users_secret_of(user->texts);
+	user->line = reader->pos.line;
 
-	HASH_FIND_STR(users->by_name, at, old);
+	HASH_FIND_STR(users->by_name, name, old);
 	if (old) {
 		problems_warn(reader->problems, reader->pos,
-		              "user \"%s\" is also in line %d, which does not count",
-		              old->user.name, old->user.line);
-		free_row(users, old);
+		              "user \"%s\" is also in line %d, which does not count", old->name,
+		              old->line);
+		free_user(users, old);
 	}
-	HASH_ADD_KEYPTR(hh, users->by_name, row->user.name, name_size - 1, row);
+	HASH_ADD_KEYPTR(hh, users->by_name, user->name, name_size - 1, user);
 	return true;
 }
 
-static bool refuse_line(const struct reader *reader, const char *reason)
+static void refuse_line(const struct reader *reader, const char *reason)
 {
-	return problems_add(reader->problems, reader->pos, "%s", reason);
+	problems_add(reader->problems, reader->pos, "%s", reason);
 }
 
 static char *skip_blanks(char *at) { return at + strspn(at, " \t\r"); }
@@ -126,19 +111,18 @@ static const char *take_quoted(const struct reader *reader, char **at, const cha
 	return NULL;
 }
 
-static bool read_user(const struct reader *reader, char *at, const char *end, struct users *users)
+static void read_user(const struct reader *reader, char *at, const char *end, struct users *users)
 {
-	const char *name = take_quoted(reader, &at, end, USER_NAME_MAX), *secret;
+	const char *name = take_quoted(reader, &at, end, USER_NAME_MAX), *secret = NULL;
 
-	if (!name)
-		return false;
-	at = skip_blanks(at);
-	secret = take_quoted(reader, &at, end, USER_SECRET_MAX);
-	if (!secret)
-		return false;
-	if (!*name)
-		return refuse_line(reader, "the name is empty");
-	return add_user(users, reader, name, secret) || refuse_line(reader, "out of memory");
+	if (name) {
+		at = skip_blanks(at);
+		secret = take_quoted(reader, &at, end, USER_SECRET_MAX);
+	}
+	if (secret && !*name)
+		refuse_line(reader, "the name is empty");
+	else if (secret && !add_user(users, reader, name, secret))
+		refuse_line(reader, "out of memory");
 }
 
 /* The text ends with a zero, and is modified. */
@@ -164,9 +148,9 @@ static bool list_secrets(struct users *users)
 	users->with_secret = malloc((count ? count : 1) * sizeof(users->with_secret[0]));
 	if (!users->with_secret)
 		return false;
-	for (const struct row *row = users->by_name; row; row = row->hh.next) {
-		if (row->user.secret.kind != SECRET_NONE)
-			users->with_secret[users->with_secret_count++] = &row->user;
+	for (const struct user *user = users->by_name; user; user = user->hh.next) {
+		if (user->secret.kind != SECRET_NONE)
+			users->with_secret[users->with_secret_count++] = user;
 	}
 	return true;
 }
@@ -203,10 +187,10 @@ REFS_FUNCTIONS(users_hold, users_release, struct users, free_all)
 
 const struct user *users_find(const struct users *users, const char *name)
 {
-	struct row *row;
+	struct user *user;
 
-	HASH_FIND_STR(users->by_name, name, row);
-	return row ? &row->user : NULL;
+	HASH_FIND_STR(users->by_name, name, user);
+	return user;
 }
 
 const struct user *users_any(const struct users *users, uint32_t number)
@@ -221,14 +205,14 @@ size_t users_count(const struct users *users) { return HASH_COUNT(users->by_name
 void users_each(const struct users *users, void (*each)(const struct user *user, void *arg),
                 void *arg)
 {
-	for (const struct row *row = users->by_name; row; row = row->hh.next)
-		each(&row->user, arg);
+	for (const struct user *user = users->by_name; user; user = user->hh.next)
+		each(user, arg);
 }
 
 /* ---- credentials ---- */
 
 /* The value is behind the struct. */
-static struct credentials *make_credentials(enum credentials_kind kind, bool is_shown,
+static struct credentials *make_credentials(enum secret_kind kind, bool is_shown,
                                             struct bytes value)
 {
 	struct credentials *credentials = calloc(1, sizeof(*credentials) + value.count);
@@ -238,7 +222,7 @@ static struct credentials *make_credentials(enum credentials_kind kind, bool is_
 	credentials->kind = kind;
 	credentials->is_shown = is_shown;
 	memcpy(credentials + 1, value.at, value.count);
-	if (kind == CREDENTIALS_KEYS)
+	if (kind == SECRET_SCRAM)
 		credentials->scram = (const void *)(credentials + 1);
 	else
 		credentials->text = (const char *)(credentials + 1);
@@ -247,17 +231,15 @@ static struct credentials *make_credentials(enum credentials_kind kind, bool is_
 
 const struct credentials *credentials_of_secret(const struct secret *secret, bool is_shown)
 {
-	bool is_plain = secret->kind == SECRET_PLAIN;
-
-	if (!is_plain && secret->kind != SECRET_MD5)
+	if (secret->kind != SECRET_PLAIN && secret->kind != SECRET_MD5)
 		return NULL;
-	return make_credentials(is_plain ? CREDENTIALS_PLAIN : CREDENTIALS_MD5, is_shown,
+	return make_credentials(secret->kind, is_shown,
 	                        bytes_of(secret->text, strlen(secret->text) + 1));
 }
 
 const struct credentials *credentials_of_keys(const struct scram_verifier *scram)
 {
-	return make_credentials(CREDENTIALS_KEYS, true, bytes_of(scram, sizeof(*scram)));
+	return make_credentials(SECRET_SCRAM, true, bytes_of(scram, sizeof(*scram)));
 }
 
 static void free_credentials(const struct credentials *credentials)
@@ -277,7 +259,7 @@ bool credentials_equal(const struct credentials *a, const struct credentials *b)
 		return false;
 	if (!a || a == b)
 		return true;
-	if (a->kind == CREDENTIALS_KEYS)
+	if (a->kind == SECRET_SCRAM)
 		return bytes_equal_secret(bytes_of(&a->scram->keys, sizeof(a->scram->keys)),
 		                          bytes_of(&b->scram->keys, sizeof(b->scram->keys)));
 	return bytes_equal_secret(bytes_text(a->text), bytes_text(b->text));

@@ -362,7 +362,7 @@ bool statement_limits_configure(struct statement_limits *limits, const struct co
 		limit->entry = NULL;
 	config_unref(&limits->config);
 	limits->config = config_ref(config);
-	while ((entry = config_statement_next(config, entry))) {
+	while ((entry = config_entry_next(config, ENTRY_STATEMENT, entry))) {
 		struct statement_limit *limit = find_or_add(limits, entry->digest);
 
 		if (limit)

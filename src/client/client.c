@@ -725,7 +725,7 @@ bool client_times(const struct client *client, const struct config_user *user,
 	const struct config_application *entry = NULL;
 	const char *name;
 
-	if (config_has_applications(config)) {
+	if (config_entry_count(config, ENTRY_APPLICATION)) {
 		name = params_find(client->params, "application_name");
 		entry = config_application_find(config, name ? name : "");
 	}

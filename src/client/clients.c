@@ -368,8 +368,9 @@ static bool has_several_hosts(const struct config *config)
 
 static unsigned int features_of(const struct config *config)
 {
-	bool is_tracked = config->track_statements || config_statement_next(config, NULL) ||
-	                  config_has_applications(config);
+	bool is_tracked = config->track_statements ||
+	                  config_entry_next(config, ENTRY_STATEMENT, NULL) ||
+	                  config_entry_count(config, ENTRY_APPLICATION);
 
 	return (config->disable_pqexec ? CLIENT_REFUSES_QUERY : 0) |
 	       (config->log_min_duration ? CLIENT_NOTES_SLOW : 0) |

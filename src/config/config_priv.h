@@ -79,16 +79,6 @@ struct config *config_new(void);
 
 /* ---- entries of one load: filled line by line, then shared by snapshots ---- */
 
-enum entry_kind_id {
-	ENTRY_DATABASE,
-	ENTRY_USER,
-	ENTRY_PEER,
-	ENTRY_LISTENER,
-	ENTRY_APPLICATION,
-	ENTRY_STATEMENT,
-	ENTRY_KINDS
-};
-
 union config_entry {
 	struct {
 		CONFIG_ENTRY;

@@ -171,25 +171,22 @@ void entries_add(struct config_entries *entries, enum entry_kind_id kind, struct
 	buf_free(&notes);
 }
 
-#define KIND_FUNCTIONS(kind, id)                                                             \
-	const struct config_##kind *config_##kind##_find(const struct config *config,        \
-	                                                 const char *name)                   \
-	{                                                                                    \
-		return (const void *)entries_find(config->entries, ENTRY_##id, name);        \
-	}                                                                                    \
-	const struct config_##kind *config_##kind##_next(const struct config *config,        \
-	                                                 const struct config_##kind *before) \
-	{                                                                                    \
-		const void *first = config->entries->tables[ENTRY_##id];                     \
-                                                                                             \
-		return before ? before->hh.next : first;                                     \
-	}                                                                                    \
-	size_t config_##kind##_count(const struct config *config)                            \
-	{                                                                                    \
-		return HASH_COUNT(config->entries->tables[ENTRY_##id]);                      \
-	}
+const void *config_entry(const struct config *config, enum entry_kind_id kind, const char *name)
+{
+	return entries_find(config->entries, kind, name);
+}
 
-CONFIG_KINDS(KIND_FUNCTIONS)
+const void *config_entry_next(const struct config *config, enum entry_kind_id kind,
+                              const void *before)
+{
+	return before ? ((const union config_entry *)before)->hh.next
+	              : config->entries->tables[kind];
+}
+
+size_t config_entry_count(const struct config *config, enum entry_kind_id kind)
+{
+	return HASH_COUNT(config->entries->tables[kind]);
+}
 
 /* ---- databases ---- */
 
@@ -200,7 +197,7 @@ const struct config_database *config_database_auto(const struct config *config)
 
 const struct config_database *config_database_of(const struct config *config, const char *name)
 {
-	const struct config_database *own = config_database_find(config, name);
+	const struct config_database *own = config_entry(config, ENTRY_DATABASE, name);
 
 	return own ? own : config_database_auto(config);
 }
@@ -224,7 +221,7 @@ const struct config_database *config_database_each(const struct config *config,
 
 	if (before && before == automatic)
 		return NULL;
-	next = config_database_next(config, before);
+	next = config_entry_next(config, ENTRY_DATABASE, before);
 	return next ? next : automatic;
 }
 
@@ -310,7 +307,7 @@ bool entries_judge(const struct config *config, struct source_pos *pos, struct e
 		    !judge_size(config, database, NULL, err))
 			return err_prefix(err, "database \"%s\": ", database->name);
 	}
-	while ((user = config_user_next(config, user))) {
+	while ((user = config_entry_next(config, ENTRY_USER, user))) {
 		*pos = user->pos;
 		users += user->guaranteed_servers;
 		if (!judge_guarantee(user->guaranteed_servers,
@@ -337,28 +334,6 @@ void peers_sort(struct config_entries *entries)
 	HASH_SORT(entries->tables[ENTRY_PEER], compare_id);
 }
 
-const struct config_peer *config_peer_find(const struct config *config, int id)
-{
-	char name[16];
-
-	snprintf(name, sizeof(name), "%d", id);
-	return (const void *)entries_find(config->entries, ENTRY_PEER, name);
-}
-
-const struct config_peer *config_peer_after(const struct config *config, int id)
-{
-	const union config_entry *entry = config->entries->tables[ENTRY_PEER];
-
-	while (entry && entry->peer.id <= id)
-		entry = entry->hh.next;
-	return entry ? &entry->peer : NULL;
-}
-
-size_t config_peer_count(const struct config *config)
-{
-	return HASH_COUNT(config->entries->tables[ENTRY_PEER]);
-}
-
 int config_peer_pool_size(const struct config *config, const struct config_peer *peer)
 {
 	return peer->pool_size == CONFIG_INHERIT ? config_greatest_pool_size(config, NULL, NULL)
@@ -372,7 +347,7 @@ unsigned int config_listener_modes(const struct config *config)
 	const struct config_listener *listener = NULL;
 	unsigned int modes = 0;
 
-	while ((listener = config_listener_next(config, listener))) {
+	while ((listener = config_entry_next(config, ENTRY_LISTENER, listener))) {
 		if (listener->pool_mode != POOL_MODE_INHERIT)
 			modes |= 1u << listener->pool_mode;
 	}
@@ -424,60 +399,18 @@ const struct config_application *config_application_find(const struct config *co
 	return entry ? &entry->application : NULL;
 }
 
-bool config_has_applications(const struct config *config)
-{
-	return config->entries->tables[ENTRY_APPLICATION] != NULL;
-}
-
-/*
- * ---- effective values ----
- *
- * The user's value, else the database's, else that of the setting. CONFIG_INHERIT means that an
- * entry has no value. Numbers that mean the same (enum entry_low) were replaced by it when the line
- * was parsed.
- */
-
-static int64_t first_said(int64_t user, int64_t database, int64_t setting)
-{
-	if (user != CONFIG_INHERIT)
-		return user;
-	return database != CONFIG_INHERIT ? database : setting;
-}
+/* ---- effective values ---- */
 
 /* clang-format off */
-#define SAID(entry, field) ((entry) ? (int64_t)(entry)->field : CONFIG_INHERIT)
 /* In a function with config, database and user. */
 #define SAID_WORD(field, inherit) \
 	(user && user->field != (inherit)           ? user->field \
 	 : database && database->field != (inherit) ? database->field \
 	                                            : config->field)
-/* clang-format on */
-
-#define OF_BOTH(type, name)                                                                     \
-	type config_##name(const struct config *config, const struct config_database *database, \
-	                   const struct config_user *user)                                      \
-	{                                                                                       \
-		return (type)first_said(SAID(user, name), SAID(database, name), config->name);  \
-	}
-#define OF_DATABASE(type, name)                                                                 \
-	type config_##name(const struct config *config, const struct config_database *database) \
-	{                                                                                       \
-		return (type)first_said(CONFIG_INHERIT, SAID(database, name), config->name);    \
-	}
-#define OF_USER(type, name)                                                              \
-	type config_##name(const struct config *config, const struct config_user *user)  \
-	{                                                                                \
-		return (type)first_said(SAID(user, name), CONFIG_INHERIT, config->name); \
-	}
-
-CONFIG_OF_BOTH(OF_BOTH)
-CONFIG_OF_DATABASE(OF_DATABASE)
-CONFIG_OF_USER(OF_USER)
-
-/* clang-format off */
 #define TIME(field) \
-	shorter(first_said(SAID(user, field), SAID(database, field), config->field), \
-	        SAID(application, field))
+	shorter(config_first_said(CONFIG_SAID(user, field), CONFIG_SAID(database, field), \
+	                          config->field), \
+	        CONFIG_SAID(application, field))
 /* clang-format on */
 
 static usec_t shorter(usec_t time, usec_t other)
@@ -508,68 +441,36 @@ bool config_has_mode(const struct config *config, const struct config_database *
 	       config_listener_modes(config) & 1u << mode;
 }
 
-enum session_state_mode config_session_state(const struct config *config,
-                                             const struct config_database *database,
-                                             const struct config_user *user, enum pool_mode mode)
+struct config_rules config_rules(const struct config *config,
+                                 const struct config_database *database,
+                                 const struct config_user *user, enum pool_mode mode)
 {
-	enum session_state_mode said = SAID_WORD(session_state, SESSION_STATE_INHERIT);
+	struct config_rules rules = {
+		.session_state = SAID_WORD(session_state, SESSION_STATE_INHERIT),
+		.isolation = SAID_WORD(session_isolation, SESSION_ISOLATION_INHERIT),
+		.route_reads = SAID_WORD(route_reads, ROUTE_READS_INHERIT),
+	};
 
-	switch (mode) {
-	case POOL_MODE_SESSION:
-		return SESSION_STATE_OFF;
-	case POOL_MODE_STATEMENT: /* no server may stay with a client */
-		return said == SESSION_STATE_FOLLOW ? SESSION_STATE_REFUSE : said;
-	default:
-		return said;
-	}
-}
-
-enum route_reads config_route_reads(const struct config *config,
-                                    const struct config_database *database,
-                                    const struct config_user *user, enum pool_mode mode)
-{
-	enum route_reads said = SAID_WORD(route_reads, ROUTE_READS_INHERIT);
-
-	/* A session gets its server once. */
 	if (mode == POOL_MODE_SESSION)
-		return said == ROUTE_READS_SESSIONS ? said : ROUTE_READS_OFF;
-	return said;
-}
-
-enum session_isolation config_session_isolation(const struct config *config,
-                                                const struct config_database *database,
-                                                const struct config_user *user, enum pool_mode mode)
-{
-	enum session_isolation said = SAID_WORD(session_isolation, SESSION_ISOLATION_INHERIT);
-
-	if (said == SESSION_ISOLATION_KNOWN &&
-	    config_session_state(config, database, user, mode) == SESSION_STATE_OFF)
-		return SESSION_ISOLATION_OFF;
-	return said;
-}
-
-/* Whether reads of clients in any mode that they can have here go to standbys. */
-static bool routes_reads(const struct config *config, const struct config_database *database)
-{
-	for (enum pool_mode mode = 0; mode < POOL_MODE_INHERIT; mode++) {
-		if (config_has_mode(config, database, NULL, mode) &&
-		    config_route_reads(config, database, NULL, mode) != ROUTE_READS_OFF)
-			return true;
-	}
-	return false;
-}
-
-bool config_causal_reads(const struct config *config, const struct config_database *database,
-                         const struct config_user *user)
-{
-	return SAID_WORD(causal_reads, CAUSAL_READS_INHERIT) == CAUSAL_READS_SESSION;
+		rules.session_state = SESSION_STATE_OFF;
+	/* no server may stay with a client */
+	if (mode == POOL_MODE_STATEMENT && rules.session_state == SESSION_STATE_FOLLOW)
+		rules.session_state = SESSION_STATE_REFUSE;
+	if (rules.isolation == SESSION_ISOLATION_KNOWN && rules.session_state == SESSION_STATE_OFF)
+		rules.isolation = SESSION_ISOLATION_OFF;
+	/* A session gets its server once. */
+	if (mode == POOL_MODE_SESSION && rules.route_reads != ROUTE_READS_SESSIONS)
+		rules.route_reads = ROUTE_READS_OFF;
+	rules.is_causal = rules.route_reads != ROUTE_READS_OFF &&
+	                  SAID_WORD(causal_reads, CAUSAL_READS_INHERIT) == CAUSAL_READS_SESSION;
+	return rules;
 }
 
 int config_max_pinned_servers(const struct config *config, const struct config_database *database,
                               const struct config_user *user)
 {
-	int said = (int)first_said(CONFIG_INHERIT, SAID(database, max_pinned_servers),
-	                           config->max_pinned_servers);
+	int said = (int)config_first_said(CONFIG_INHERIT, CONFIG_SAID(database, max_pinned_servers),
+	                                  config->max_pinned_servers);
 	int size = config_greatest_pool_size(config, database, user);
 
 	if (said != CONFIG_PINS_BY_SIZE)
@@ -589,8 +490,8 @@ const struct config_list *config_pin_functions(const struct config *config,
 int config_pool_size(const struct config *config, const struct config_database *database,
                      const struct config_user *user)
 {
-	return (int)first_said(SAID(user, pool_size), SAID(database, pool_size),
-	                       config->default_pool_size);
+	return (int)config_first_said(CONFIG_SAID(user, pool_size),
+	                              CONFIG_SAID(database, pool_size), config->default_pool_size);
 }
 
 int config_greatest_pool_size(const struct config *config, const struct config_database *database,
@@ -604,8 +505,8 @@ int config_greatest_pool_size(const struct config *config, const struct config_d
 int config_standby_pool_size(const struct config *config, const struct config_database *database,
                              const struct config_user *user)
 {
-	int said = (int)first_said(CONFIG_INHERIT, SAID(database, standby_pool_size),
-	                           config->standby_pool_size);
+	int said = (int)config_first_said(CONFIG_INHERIT, CONFIG_SAID(database, standby_pool_size),
+	                                  config->standby_pool_size);
 
 	return said == CONFIG_POOL_SIZE ? config_pool_size(config, database, user) : said;
 }
@@ -624,7 +525,12 @@ const char *config_host_check_user(const struct config *config,
 
 bool config_needs_roles(const struct config *config, const struct config_database *database)
 {
-	return database->target_session_attrs != TARGET_ANY || routes_reads(config, database);
+	bool needs = database->target_session_attrs != TARGET_ANY;
+
+	for (enum pool_mode mode = 0; mode < POOL_MODE_INHERIT && !needs; mode++)
+		needs = config_has_mode(config, database, NULL, mode) &&
+		        config_rules(config, database, NULL, mode).route_reads != ROUTE_READS_OFF;
+	return needs;
 }
 
 #define OF_TEXT(name)                                                                          \

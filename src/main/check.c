@@ -251,9 +251,10 @@ static void add_modes(struct modes *modes, const struct config *config,
 	modes->sessions |= config_has_mode(config, database, user, POOL_MODE_SESSION);
 	modes->others |=
 	    has_transactions || config_has_mode(config, database, user, POOL_MODE_STATEMENT);
-	modes->follows |= has_transactions &&
-	                  config_session_state(config, database, user, POOL_MODE_TRANSACTION) ==
-	                      SESSION_STATE_FOLLOW;
+	modes->follows |=
+	    has_transactions &&
+	    config_rules(config, database, user, POOL_MODE_TRANSACTION).session_state ==
+		SESSION_STATE_FOLLOW;
 }
 
 static struct modes find_modes(const struct config *config)
@@ -263,9 +264,9 @@ static struct modes find_modes(const struct config *config)
 	struct modes modes = { 0 };
 
 	add_modes(&modes, config, config_database_auto(config), NULL);
-	while ((database = config_database_next(config, database)))
+	while ((database = config_entry_next(config, ENTRY_DATABASE, database)))
 		add_modes(&modes, config, database, NULL);
-	while ((user = config_user_next(config, user)))
+	while ((user = config_entry_next(config, ENTRY_USER, user)))
 		add_modes(&modes, config, NULL, user);
 	return modes;
 }
@@ -313,7 +314,7 @@ static void judge_settings(const struct config *config, struct problems *problem
 		  "is not read: auth_type is not hba" },
 		{ !is_by_hba && config->auth_ident_file && *config->auth_ident_file,
 		  "auth_ident_file", "is not read: auth_type is not hba" },
-		{ config->peer_id == 0 && config_peer_count(config) > 0, "peer_id",
+		{ config->peer_id == 0 && config_entry_count(config, ENTRY_PEER) > 0, "peer_id",
 		  "is not set, so nothing is forwarded to [peers]" },
 		{ config->proxy_protocol == PROXY_PROTOCOL_OFF &&
 		      config->proxy_protocol_from.count > 0,
@@ -630,7 +631,7 @@ static const char *plural(size_t count) { return count == 1 ? "" : "s"; }
 
 static void print_good(const struct check *check)
 {
-	size_t count = config_database_count(check->parts.config);
+	size_t count = config_entry_count(check->parts.config, ENTRY_DATABASE);
 
 	printf("%s: the configuration is good: %zu database%s%s, %zu user%s", check->file, count,
 	       plural(count), config_database_auto(check->parts.config) ? " and *" : "",
@@ -736,7 +737,7 @@ static bool compare_databases(struct check *check, struct ask *ask, struct err *
 	const struct config_database *at = NULL;
 	bool ok = ask_query(ask, "SHOW DATABASES", on_database, check, err);
 
-	while (ok && (at = config_database_next(check->parts.config, at))) {
+	while (ok && (at = config_entry_next(check->parts.config, ENTRY_DATABASE, at))) {
 		if (bytes_list_has(buf_bytes(&check->running), at->name))
 			continue;
 		printf("database \"%s\": new\n", at->name);

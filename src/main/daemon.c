@@ -13,7 +13,7 @@
 
 #include "daemon_priv.h"
 
-#include "pgweir/auth/outside.h"
+#include "pgweir/auth/auth_methods.h"
 
 #define WORKER_THREADS 2
 #define SLOW_WORKER_THREADS 1

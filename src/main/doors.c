@@ -130,7 +130,7 @@ static unsigned int take_given(const struct daemon *daemon, const struct config_
 
 	for (unsigned int i = 0; i < sockets->count; i++) {
 		const char *name = sockets->names[i];
-		bool is_named = config_listener_find(daemon->now.config, name) != NULL;
+		bool is_named = config_entry(daemon->now.config, ENTRY_LISTENER, name) != NULL;
 
 		if (sockets->fds[i] < 0 || (entry ? !text_same(name, entry->name) : is_named))
 			continue;

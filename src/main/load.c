@@ -11,7 +11,6 @@
 #include <strings.h>
 
 #include "pgweir/auth/auth_methods.h"
-#include "pgweir/auth/outside.h"
 #include "pgweir/base/text.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/net/tls.h"
@@ -113,7 +112,7 @@ static bool needs_any_users(const struct config *config)
 {
 	const struct config_listener *listener = NULL;
 
-	while ((listener = config_listener_next(config, listener))) {
+	while ((listener = config_entry_next(config, ENTRY_LISTENER, listener))) {
 		if (needs_users(listener))
 			return true;
 	}
@@ -186,7 +185,7 @@ static bool check_places(const struct config *config, const struct config_listen
 	                   config->listen_port))
 		return err_set(err, ERR_CONFIG,
 		               "listen_addr or unix_socket_dir has it with port %d", entry->port);
-	while ((other = config_listener_next(config, other)) != entry) {
+	while ((other = config_entry_next(config, ENTRY_LISTENER, other)) != entry) {
 		if (is_same_socket(entry, other->addr, other->unix_socket_dir, other->port))
 			return err_set(err, ERR_CONFIG, "listener \"%s\" has the same place",
 			               other->name);
@@ -219,7 +218,7 @@ static bool load_gates(const struct config *config, const struct hba *hba, struc
 	bool is_good = true;
 
 	gates->count = 0;
-	while ((entry = config_listener_next(config, entry))) {
+	while ((entry = config_entry_next(config, ENTRY_LISTENER, entry))) {
 		struct gate_rules *rules = &gates->at[gates->count++];
 
 		*rules = (struct gate_rules){ .entry = entry };
@@ -280,7 +279,9 @@ void parts_done(struct parts *parts)
 
 unsigned long load_expected_files(const struct config *config)
 {
-	size_t pools = config_database_count(config) ? config_database_count(config) : 1;
+	size_t pools = config_entry_count(config, ENTRY_DATABASE)
+	                   ? config_entry_count(config, ENTRY_DATABASE)
+	                   : 1;
 	unsigned long size =
 	    (unsigned long)config->default_pool_size + (unsigned long)config->reserve_pool_size;
 

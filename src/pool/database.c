@@ -27,7 +27,7 @@ void role_configure(struct pools *pools, struct role *role)
 {
 	const struct user *user = users_find(pools->users, role->name);
 
-	role->entry = config_user_find(pools->config, role->name);
+	role->entry = config_entry(pools->config, ENTRY_USER, role->name);
 	permit_set_limit(&role->cap.share, config_max_user_connections(pools->config, role->entry),
 	                 role->entry ? role->entry->guaranteed_servers : 0);
 	if (user ? role->secret && strcmp(role->secret, user->secret.text) == 0 : !role->secret)

@@ -312,16 +312,15 @@ static void take_learnt(struct pool *pool, const struct pool_record *record)
 {
 	struct scram_verifier scram = { .made_for = { (unsigned int)record->iterations,
 		                                      record->salt.count, "" } };
-	struct secret secret = { .kind = record->learnt_kind == CREDENTIALS_PLAIN ? SECRET_PLAIN
-		                                                                  : SECRET_MD5 };
+	struct secret secret = { .kind = (enum secret_kind)record->learnt_kind };
 	const struct credentials *shown = NULL;
 	char *text;
 
-	if (record->learnt_kind == CREDENTIALS_NONE || pool->learnt ||
+	if (record->learnt_kind == SECRET_NONE || pool->learnt ||
 	    !bytes_equal(bytes_or_none(pool->role->secret), record->secret))
 		return;
 	text = strndup(record->learnt_text.at, record->learnt_text.count);
-	if (record->learnt_kind == CREDENTIALS_KEYS) {
+	if (record->learnt_kind == SECRET_SCRAM) {
 		memcpy(scram.made_for.salt, record->salt.at, record->salt.count);
 		memcpy(&scram.keys, record->learnt_keys.at, sizeof(scram.keys));
 		shown = credentials_of_keys(&scram);

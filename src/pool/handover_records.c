@@ -125,9 +125,8 @@ static bool is_pool_good(const void *values)
 	bool has_keys = record->learnt_keys.count == sizeof(struct scram_keys);
 
 	return handover_params_are_good(record->baseline) &&
-	       handover_params_are_good(record->welcome) &&
-	       record->learnt_kind <= CREDENTIALS_KEYS &&
-	       has_keys == (record->learnt_kind == CREDENTIALS_KEYS) &&
+	       handover_params_are_good(record->welcome) && record->learnt_kind <= SECRET_SCRAM &&
+	       has_keys == (record->learnt_kind == SECRET_SCRAM) &&
 	       record->iterations <= SCRAM_ITERATIONS_MAX && !has_zero(record->learnt_text) &&
 	       !has_zero(record->secret);
 }

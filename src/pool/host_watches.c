@@ -724,7 +724,7 @@ static void update(struct host_watches *watches, bool tells)
 
 	TAILQ_FOREACH (watched, &watches->list, node)
 		watched->is_wanted = false;
-	while ((entry = config_database_next(pools->config, entry)))
+	while ((entry = config_entry_next(pools->config, ENTRY_DATABASE, entry)))
 		want_entry(watches, entry, tells);
 	want_needs(watches);
 	TAILQ_FOREACH_SAFE (watched, &watches->list, node, next) {

@@ -166,12 +166,14 @@ bool peer_pool_read_peers(struct peers *peers, const struct config *config, stru
 static const struct config_peer *usable_peer(const struct pools *pools, int id)
 {
 	const struct config *config = pools->config;
+	char name[16];
 
 	if (id == PEER_BY_DNS)
 		return pools->with.peers ? &pools->with.peers->peer : NULL;
 	if (!config->peer_id || id == config->peer_id)
 		return NULL;
-	return config_peer_find(config, id);
+	snprintf(name, sizeof(name), "%d", id);
+	return config_entry(config, ENTRY_PEER, name);
 }
 
 const struct peer_pool *peer_pool_find(const struct pools *pools, int id)

@@ -73,7 +73,7 @@ const struct credentials *pool_credentials(const struct pool *pool)
 
 	if (pool->credentials)
 		return pool->credentials;
-	return credentials_kind(file) == CREDENTIALS_PLAIN || !shown ? file : shown;
+	return credentials_kind(file) == SECRET_PLAIN || !shown ? file : shown;
 }
 
 /* Where logins failed with the old credentials, the new ones are tried. */
@@ -95,7 +95,7 @@ static void set_learnt(struct pool *pool, const struct credentials *shown)
 
 void pool_learn(struct pool *pool, const struct credentials *shown)
 {
-	if (credentials_kind(pool->role->credentials) == CREDENTIALS_PLAIN)
+	if (credentials_kind(pool->role->credentials) == SECRET_PLAIN)
 		return; /* auth_file has the password itself */
 	if (credentials_equal(pool->learnt, shown))
 		return;
@@ -135,15 +135,15 @@ void pool_tell_secret(const struct server *server, struct buf *out)
 	const struct user *user = users_find(pool->pools->users, pool->role->name);
 	const char *words = ", with what a client's login has shown of the SCRAM secret of ";
 
-	if (credentials_kind(credentials) == CREDENTIALS_PLAIN)
+	if (credentials_kind(credentials) == SECRET_PLAIN)
 		words = ", with the password of ";
-	else if (credentials_kind(credentials) == CREDENTIALS_MD5)
+	else if (credentials_kind(credentials) == SECRET_MD5)
 		words = ", with the md5 secret of ";
 	if (!credentials) {
 		add_lack(user, out);
 	} else if (credentials == pool->credentials) {
 		buf_add_text(out, ", with password= of the entry");
-	} else if (credentials->kind == CREDENTIALS_PLAIN && credentials->is_shown) {
+	} else if (credentials->kind == SECRET_PLAIN && credentials->is_shown) {
 		buf_add_text(out, ", with the password that a client sent");
 	} else {
 		buf_add_text(out, words);
@@ -299,17 +299,19 @@ static struct pool_rules rules_for(const struct pool *pool, enum pool_mode mode)
 	const struct config *config = pool->pools->config;
 	const struct config_database *entry = pool->database->entry;
 	const struct config_user *user = pool->role->entry;
+	const struct config_rules said = config_rules(config, entry, user, mode);
 	struct pool_rules rules = {
 		.mode = mode,
-		.session_state = config_session_state(config, entry, user, mode),
-		.isolation = config_session_isolation(config, entry, user, mode),
+		.session_state = said.session_state,
+		.isolation = said.isolation,
 	};
 
 	if (rules.session_state == SESSION_STATE_FOLLOW)
 		rules.session_sample = (unsigned int)config->session_sample;
-	if (pool->purpose != POOL_FOR_LOOKUPS)
-		rules.route_reads = config_route_reads(config, entry, user, mode);
-	rules.is_causal = rules.route_reads && config_causal_reads(config, entry, user);
+	if (pool->purpose != POOL_FOR_LOOKUPS) {
+		rules.route_reads = said.route_reads;
+		rules.is_causal = said.is_causal;
+	}
 	/* SET TRANSACTION READ ONLY may follow the BEGIN. */
 	rules.late_begin = mode == POOL_MODE_TRANSACTION &&
 	                   (config_late_begin(config, entry, user) || rules.route_reads);

@@ -113,7 +113,8 @@ static void keep_hosts(struct pool *pool, const char *before)
 static void configure_database(struct database *database, const struct config *old)
 {
 	struct pools *pools = database->pools;
-	const struct config_database *after = config_database_find(pools->config, database->name);
+	const struct config_database *after =
+	    config_entry(pools->config, ENTRY_DATABASE, database->name);
 	const struct config_database *before = database->entry;
 	enum close_reason change;
 	struct pool *pool, *next;
@@ -173,7 +174,7 @@ static void add_entries(struct pools *pools)
 	const struct config_database *entry = NULL;
 	struct database *database;
 
-	while ((entry = config_database_next(pools->config, entry))) {
+	while ((entry = config_entry_next(pools->config, ENTRY_DATABASE, entry))) {
 		TABLE_FIND_STR(hh, &pools->secret, pools->database_table, entry->name, database);
 		if (!database)
 			database = database_add(pools, entry->name, entry, false);
@@ -197,7 +198,7 @@ static bool has_priorities(const struct config *config)
 {
 	const struct config_user *user = NULL;
 
-	while ((user = config_user_next(config, user))) {
+	while ((user = config_entry_next(config, ENTRY_USER, user))) {
 		if (user->priority != PRIORITY_NORMAL)
 			return true;
 	}

@@ -161,10 +161,10 @@ static void log_in(struct bytes in, unsigned int choice, struct verifiers *verif
 {
 	struct scram_verifier scram = { .keys = { { 1 }, { 2 }, { 3 } } };
 	struct credentials credentials[] = {
-		{ .kind = CREDENTIALS_NONE },
-		{ .kind = CREDENTIALS_PLAIN, .text = secrets[0].text },
-		{ .kind = CREDENTIALS_MD5, .text = secrets[1].text },
-		{ .kind = CREDENTIALS_KEYS, .scram = &scram },
+		{ .kind = SECRET_NONE },
+		{ .kind = SECRET_PLAIN, .text = secrets[0].text },
+		{ .kind = SECRET_MD5, .text = secrets[1].text },
+		{ .kind = SECRET_SCRAM, .scram = &scram },
 	};
 	bool is_scram = false;
 	struct bench bench = { 0 };

@@ -20,15 +20,15 @@ static void walk(const struct config *config)
 
 	for (size_t i = 0; i < settings_count; i++)
 		assert(setting_value(config, &settings[i], buffer) || !settings[i].initial);
-	while ((database = config_database_next(config, database))) {
-		assert(config_database_find(config, database->name) == database);
+	while ((database = config_entry_next(config, ENTRY_DATABASE, database))) {
+		assert(config_entry(config, ENTRY_DATABASE, database->name) == database);
 		assert(config_database_same_server(database, database, database->name));
 		assert(config_pool_size(config, database, NULL) >= 0);
 		assert(config_server_lifetime(config, database) >= 0);
 		assert(config_pool_mode(config, database, NULL) != POOL_MODE_INHERIT);
 	}
-	while ((user = config_user_next(config, user))) {
-		assert(config_user_find(config, user->name) == user);
+	while ((user = config_entry_next(config, ENTRY_USER, user))) {
+		assert(config_entry(config, ENTRY_USER, user->name) == user);
 		assert(config_query_wait_timeout(config, NULL, user) >= 0);
 		assert(config_max_user_connections(config, user) >= 0);
 	}

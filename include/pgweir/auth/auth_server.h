@@ -41,7 +41,7 @@ struct auth_server_who {
 	 */
 	uid_t uid;
 	bool (*is_named)(void *arg, const char *name);
-	const char *options; /* PAM, LDAP: see outside.h */
+	const char *options; /* PAM, LDAP: see auth_methods.h */
 	const char *host;    /* PAM: the client's host */
 	/* PAM, LDAP: when the client's login times out, by clock_now(); 0 = never */
 	usec_t deadline;

@@ -59,8 +59,7 @@ enum hba_where {
 	WHERE_NOBODY, /* matches no address: the range has bits outside its mask (not for reject) */
 	WHERE_SAME_HOST,
 	WHERE_SAME_NET,
-	WHERE_NAME,  /* the host's name is `host` */
-	WHERE_SUFFIX /* the host's name ends with `host`, which begins with a dot */
+	WHERE_NAME /* the host's name is `host`; if that begins with a dot: ends with it */
 };
 
 struct hba_rule {

@@ -10,6 +10,7 @@
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/err.h"
 #include "pgweir/base/refs.h"
+#include "pgweir/base/table.h"
 #include "pgweir/config/problems.h"
 
 #define USER_NAME_MAX 127                  /* bytes of a name, without terminating zero */
@@ -33,9 +34,11 @@ struct secret {
 struct secret users_secret_of(const char *text);
 
 struct user {
+	UT_hash_handle hh;
 	const char *name;
 	struct secret secret;
-	int line; /* in auth_file, from 1 */
+	int line;     /* in auth_file, from 1 */
+	char texts[]; /* secret and name */
 };
 
 struct users;
@@ -68,26 +71,22 @@ void users_each(const struct users *users, void (*each)(const struct user *user,
 
 /* ---- credentials: for logging in to a server as a user ---- */
 
-enum credentials_kind {
-	CREDENTIALS_NONE,  /* usable only if the server requests no authentication */
-	CREDENTIALS_PLAIN, /* a password */
-	CREDENTIALS_MD5,   /* an "md5..." secret: usable only for md5 */
-	CREDENTIALS_KEYS   /* SCRAM keys of a client that has logged in: usable only for SCRAM */
-};
-
-/* They never change, and count their references. NULL stands for CREDENTIALS_NONE. */
+/* They never change, and count their references. NULL: usable only if the server asks for nothing.
+ */
 struct credentials {
 	struct refs refs;
-	enum credentials_kind kind;
+	/* MD5 and SCRAM, the keys of a client that has logged in, are usable for that method only
+	 */
+	enum secret_kind kind;
 	/* sent by a client, or revealed by its proof; not from a file or query */
 	bool is_shown;
 	const char *text;                   /* for PLAIN and MD5 */
-	const struct scram_verifier *scram; /* for KEYS */
+	const struct scram_verifier *scram; /* for SCRAM */
 };
 
-static inline enum credentials_kind credentials_kind(const struct credentials *credentials)
+static inline enum secret_kind credentials_kind(const struct credentials *credentials)
 {
-	return credentials ? credentials->kind : CREDENTIALS_NONE;
+	return credentials ? credentials->kind : SECRET_NONE;
 }
 
 /* Of a stored secret, if it is plain or md5. NULL: of another kind, or no memory. */

@@ -101,7 +101,6 @@ enum client_count {
 
 struct audit_client;
 struct causal;
-struct delayed_login;
 struct auth_answer;
 struct auth_lookup;
 struct auth_server;
@@ -133,7 +132,8 @@ struct auth_query {
 	struct auth_answer *answer; /* NULL: there is none yet */
 	bool is_kept;               /* the answer came from the cache: it may be out of date */
 	bool is_refused;            /* the answer has a name that no client may get */
-	char *claimed;              /* the name that the client sent; NULL: no query was made */
+	/* the first one, with the name that the client sent; NULL: no query was made */
+	struct auth_answer *question;
 };
 
 /* What a client has shown before its startup packet. It goes with it to another loop. */
@@ -161,11 +161,14 @@ struct client_login {
 	struct hba_check hba_check;
 	struct auth_query auth_query;
 	struct auth_server *auth;
-	struct delayed_login *delayed; /* in CLIENT_DELAYED. client/login/authentication.c */
-	unsigned int generation;       /* clients->generation when `method` was chosen */
-	unsigned int method;           /* enum auth_method */
-	struct buf unknown;            /* names of unknown _pq_. options: name\0name\0 */
-	struct buf parameters;         /* of the startup packet: name\0value\0 */
+	/* in CLIENT_DELAYED: its error, or NULL. client/login/authentication.c */
+	struct err *delayed;
+	TAILQ_ENTRY(client_login) delayed_node;
+	struct failure *failure; /* NULL: not counted (Unix socket, or no memory) */
+	unsigned int generation; /* clients->generation when `method` was chosen */
+	unsigned int method;     /* enum auth_method */
+	struct buf unknown;      /* names of unknown _pq_. options: name\0name\0 */
+	struct buf parameters;   /* of the startup packet: name\0value\0 */
 	unsigned int parameter_count;
 	unsigned int minor; /* minor version of the protocol that the client requested */
 	struct client_shown shown;

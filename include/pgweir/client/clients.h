@@ -28,10 +28,8 @@ enum client_goes {
 };
 
 /* The failed logins of one loop whose answers are delayed. client/login/authentication.c */
-struct delayed_login;
 struct delayed_logins {
-	TAILQ_HEAD(, delayed_login) list;
-	unsigned int count;
+	TAILQ_HEAD(, client_login) list; /* the oldest first */
 	bool is_cut; /* more logins failed than can be delayed, and that was logged */
 };
 

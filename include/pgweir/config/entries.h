@@ -48,26 +48,24 @@ struct config_user {
 #include "pgweir/config/entry_table.h"
 };
 
-/*
- * For these kinds of entries: config_KIND_find(), NULL: no such entry ("*" is none);
- * config_KIND_next(), in the order of the file, NULL starts the walk, and ends it; and how many
- * there are, config_KIND_count().
- */
-#define CONFIG_KINDS(KIND)       \
-	KIND(database, DATABASE) \
-	KIND(user, USER)         \
-	KIND(listener, LISTENER) \
-	KIND(statement, STATEMENT)
+enum entry_kind_id {
+	ENTRY_DATABASE,
+	ENTRY_USER,
+	ENTRY_PEER,
+	ENTRY_LISTENER,
+	ENTRY_APPLICATION,
+	ENTRY_STATEMENT,
+	ENTRY_KINDS
+};
 
-#define CONFIG_KIND(kind, id)                                                                 \
-	struct config_##kind;                                                                 \
-	const struct config_##kind *config_##kind##_find(const struct config *config,         \
-	                                                 const char *name);                   \
-	const struct config_##kind *config_##kind##_next(const struct config *config,         \
-	                                                 const struct config_##kind *before); \
-	size_t config_##kind##_count(const struct config *config);
+/* NULL: no such entry; the database `*` is none. */
+const void *config_entry(const struct config *config, enum entry_kind_id kind, const char *name);
 
-CONFIG_KINDS(CONFIG_KIND)
+/* In the order of the file, peers by their ids. NULL starts the walk, and ends it. */
+const void *config_entry_next(const struct config *config, enum entry_kind_id kind,
+                              const void *before);
+
+size_t config_entry_count(const struct config *config, enum entry_kind_id kind);
 
 /* Returns the entry `*`, used for names without an entry; NULL: there is none. */
 const struct config_database *config_database_auto(const struct config *config);
@@ -103,7 +101,7 @@ const char *config_hosts(const struct config *config, const struct config_databa
 /* "round-robin" or "disable"; NULL: the entry has only one host. */
 const char *config_load_balance_hosts(const struct config_database *database);
 
-/* As config_database_next(), and then `*`. */
+/* As config_entry_next(), and then `*`. */
 const struct config_database *config_database_each(const struct config *config,
                                                    const struct config_database *before);
 
@@ -120,43 +118,58 @@ bool config_database_same_server(const struct config_database *a, const struct c
  * client_idle_timeout, pin_idle_timeout and max_user_client_connections it is the one that the
  * client logged in as.
  *
- * The simple ones are rows: config_late_begin(config, database, user),
- * config_min_pool_size(config, database), config_pin_idle_timeout(config, user). A number or
+ * The user's value, else the database's, else that of the setting. Numbers that mean the same as
+ * CONFIG_INHERIT (enum entry_low) were replaced by it when the line was parsed. A number or
  * duration of 0 means no limit, as in the setting; max_standby_lag is how far a standby may be
  * behind to serve reads.
  */
-#define CONFIG_OF_BOTH(ROW)             \
-	ROW(bool, late_begin)           \
-	ROW(int, max_pool_size)         \
-	ROW(int, reserve_pool_size)     \
-	ROW(usec_t, query_wait_timeout) \
-	ROW(bool, fail_fast)
+static inline int64_t config_first_said(int64_t user, int64_t database, int64_t setting)
+{
+	if (user != CONFIG_INHERIT)
+		return user;
+	return database != CONFIG_INHERIT ? database : setting;
+}
 
-#define CONFIG_OF_DATABASE(ROW)            \
-	ROW(int, min_pool_size)            \
-	ROW(usec_t, max_standby_lag)       \
-	ROW(size_t, max_standby_lag_bytes) \
-	ROW(usec_t, server_lifetime)       \
-	ROW(int, max_db_connections)       \
-	ROW(int, max_db_client_connections)
+#define CONFIG_SAID(entry, field) ((entry) ? (int64_t)(entry)->field : CONFIG_INHERIT)
 
-#define CONFIG_OF_USER(ROW)              \
-	ROW(int, max_user_connections)   \
-	ROW(usec_t, client_idle_timeout) \
-	ROW(usec_t, pin_idle_timeout)    \
-	ROW(int, max_user_client_connections)
+#define CONFIG_OF_BOTH(type, name)                                                         \
+	static inline type config_##name(const struct config *config,                      \
+	                                 const struct config_database *database,           \
+	                                 const struct config_user *user)                   \
+	{                                                                                  \
+		return (type)config_first_said(CONFIG_SAID(user, name),                    \
+		                               CONFIG_SAID(database, name), config->name); \
+	}
+#define CONFIG_OF_DATABASE(type, name)                                                      \
+	static inline type config_##name(const struct config *config,                       \
+	                                 const struct config_database *database)            \
+	{                                                                                   \
+		return (type)config_first_said(CONFIG_INHERIT, CONFIG_SAID(database, name), \
+		                               config->name);                               \
+	}
+#define CONFIG_OF_USER(type, name)                                                      \
+	static inline type config_##name(const struct config *config,                   \
+	                                 const struct config_user *user)                \
+	{                                                                               \
+		return (type)config_first_said(CONFIG_SAID(user, name), CONFIG_INHERIT, \
+		                               config->name);                           \
+	}
 
-#define CONFIG_SAYS_OF_BOTH(type, name)                                                         \
-	type config_##name(const struct config *config, const struct config_database *database, \
-	                   const struct config_user *user);
-#define CONFIG_SAYS_OF_DATABASE(type, name) \
-	type config_##name(const struct config *config, const struct config_database *database);
-#define CONFIG_SAYS_OF_USER(type, name) \
-	type config_##name(const struct config *config, const struct config_user *user);
-
-CONFIG_OF_BOTH(CONFIG_SAYS_OF_BOTH)
-CONFIG_OF_DATABASE(CONFIG_SAYS_OF_DATABASE)
-CONFIG_OF_USER(CONFIG_SAYS_OF_USER)
+CONFIG_OF_BOTH(bool, late_begin)
+CONFIG_OF_BOTH(int, max_pool_size)
+CONFIG_OF_BOTH(int, reserve_pool_size)
+CONFIG_OF_BOTH(usec_t, query_wait_timeout)
+CONFIG_OF_BOTH(bool, fail_fast)
+CONFIG_OF_DATABASE(int, min_pool_size)
+CONFIG_OF_DATABASE(usec_t, max_standby_lag)
+CONFIG_OF_DATABASE(size_t, max_standby_lag_bytes)
+CONFIG_OF_DATABASE(usec_t, server_lifetime)
+CONFIG_OF_DATABASE(int, max_db_connections)
+CONFIG_OF_DATABASE(int, max_db_client_connections)
+CONFIG_OF_USER(int, max_user_connections)
+CONFIG_OF_USER(usec_t, client_idle_timeout)
+CONFIG_OF_USER(usec_t, pin_idle_timeout)
+CONFIG_OF_USER(int, max_user_client_connections)
 
 /*
  * The limits of queries and transactions; 0 = no limit. application: the entry of the client's
@@ -178,25 +191,18 @@ enum pool_mode config_pool_mode(const struct config *config, const struct config
 /* Whether clients of this pool can have this mode: it is the pool's, or a listener has it. */
 bool config_has_mode(const struct config *config, const struct config_database *database,
                      const struct config_user *user, enum pool_mode mode);
-/* What is done about session state of clients in this mode: in session mode nothing. */
-enum session_state_mode config_session_state(const struct config *config,
-                                             const struct config_database *database,
-                                             const struct config_user *user, enum pool_mode mode);
-/*
- * When a server of this pool is cleaned before another client gets it. Where nothing is done about
- * session state, KNOWN is OFF.
- */
-enum session_isolation config_session_isolation(const struct config *config,
-                                                const struct config_database *database,
-                                                const struct config_user *user,
-                                                enum pool_mode mode);
-/* Which reads of clients in this mode go to standbys. */
-enum route_reads config_route_reads(const struct config *config,
-                                    const struct config_database *database,
-                                    const struct config_user *user, enum pool_mode mode);
-/* Whether reads on standbys show what their client has written and read. */
-bool config_causal_reads(const struct config *config, const struct config_database *database,
-                         const struct config_user *user);
+/* What applies to clients of this pool in this mode. */
+struct config_rules {
+	enum session_state_mode session_state; /* in session mode OFF */
+	/* of the pool's servers. Where nothing is done about session state, KNOWN is OFF */
+	enum session_isolation isolation;
+	enum route_reads route_reads;
+	bool is_causal; /* reads on standbys show what their client has written and read */
+};
+
+struct config_rules config_rules(const struct config *config,
+                                 const struct config_database *database,
+                                 const struct config_user *user, enum pool_mode mode);
 /* How many servers of the pool may stay with their clients. INT_MAX = no limit. */
 int config_max_pinned_servers(const struct config *config, const struct config_database *database,
                               const struct config_user *user);
@@ -236,14 +242,6 @@ struct config_peer {
 #define PEER(type, name, ...) type name;
 #include "pgweir/config/entry_table.h"
 };
-
-/* NULL: no such entry. */
-const struct config_peer *config_peer_find(const struct config *config, int id);
-
-/* Returns the entry with the lowest id above this one; 0 starts the walk. NULL: no more. */
-const struct config_peer *config_peer_after(const struct config *config, int id);
-
-size_t config_peer_count(const struct config *config);
 
 /* How many cancel requests may be forwarded to it at the same time. 0 = no limit. */
 int config_peer_pool_size(const struct config *config, const struct config_peer *peer);
@@ -285,7 +283,6 @@ struct config_application {
 /* The first entry whose pattern fits the name. NULL: none. */
 const struct config_application *config_application_find(const struct config *config,
                                                          const char *name);
-bool config_has_applications(const struct config *config);
 
 struct config_statement {
 	CONFIG_ENTRY; /* named by its digest (pgwire/sql_digest.h), 16 hexadecimal digits */

@@ -101,7 +101,7 @@ static int64_t login_clients(const struct lane *lane)
 #define LISTS(LIST)                                                                                \
 	LIST("databases", databases(lane))                                                         \
 	LIST("users", users(lane))                                                                 \
-	LIST("peers", lane->number ? 0 : config_peer_count(lane->pools->config))                   \
+	LIST("peers", lane->number ? 0 : config_entry_count(lane->pools->config, ENTRY_PEER))      \
 	LIST("pools", pools(lane))                                                                 \
 	LIST("peer_pools", lane->pools->peers.count)                                               \
 	LIST("free_clients", lane->clients->slab.free_count)                                       \
@@ -155,7 +155,7 @@ static struct slab mem_of_lane(const struct lane *lane, size_t index)
 		/* the configuration is the same in all lanes */
 		{ .name = "peer_cache",
 		  .size = sizeof(struct config_peer),
-		  .used_count = lane->number ? 0 : config_peer_count(pools->config) },
+		  .used_count = lane->number ? 0 : config_entry_count(pools->config, ENTRY_PEER) },
 		pools->peers.pool_slab,
 		pools->pool_slab,
 		{ .name = "outstanding_request_cache" },

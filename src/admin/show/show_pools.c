@@ -149,7 +149,7 @@ void show_collect_users(struct cursor *cursor)
 
 	if (!cursor->skips_unused || !are_many(cursor)) {
 		users_each(pools->users, offer_user, cursor);
-		while ((entry = config_user_next(pools->config, entry)))
+		while ((entry = config_entry_next(pools->config, ENTRY_USER, entry)))
 			cursor_offer(cursor, entry->name, "", NULL);
 	}
 	LANES_EACH (lane, cursor->lanes)
@@ -168,7 +168,7 @@ static const char *size_text(struct cursor *cursor, int size)
 static bool next_users(struct cursor *cursor, void *row)
 {
 	const struct config *config = cursor->lanes->at->pools->config;
-	const struct config_user *entry = config_user_find(config, cursor->ordered.first);
+	const struct config_user *entry = config_entry(config, ENTRY_USER, cursor->ordered.first);
 	unsigned int servers = 0, clients = 0;
 	const struct role *role;
 

@@ -156,7 +156,7 @@ static void of_database(const struct cursor *cursor, const struct lane *lane, st
 static void of_user(const struct cursor *cursor, const struct lane *lane, struct limit *limits)
 {
 	const struct config *config = lane->pools->config;
-	const struct config_user *user = config_user_find(config, cursor->ordered.first);
+	const struct config_user *user = config_entry(config, ENTRY_USER, cursor->ordered.first);
 	const struct role *role = pools_find_role(lane->pools, cursor->ordered.first);
 	const struct cap *cap = role ? &role->cap : NULL;
 
@@ -513,8 +513,11 @@ static bool next_ident(struct cursor *cursor, void *row)
 static const struct config_peer *next_entry(struct cursor *cursor)
 {
 	const struct config *config = cursor->lanes->at->pools->config;
-	const struct config_peer *peer = config_peer_after(config, (int)cursor->index);
+	const struct config_peer *peer = NULL;
 
+	do {
+		peer = config_entry_next(config, ENTRY_PEER, peer);
+	} while (peer && peer->id <= (int)cursor->index);
 	if (peer)
 		cursor->index = (size_t)peer->id;
 	return peer;

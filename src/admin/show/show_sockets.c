@@ -289,7 +289,7 @@ static void fill_params(struct fds_shown *row, const struct params *own, const s
 static void fill_secrets(struct fds_shown *row, const struct credentials *credentials)
 {
 	row->password = credentials ? credentials->text : NULL;
-	if (credentials_kind(credentials) != CREDENTIALS_KEYS)
+	if (credentials_kind(credentials) != SECRET_SCRAM)
 		return;
 	row->scram_client_key = bytes_of(credentials->scram->keys.client_key, SCRAM_KEY_SIZE);
 	row->scram_server_key = bytes_of(credentials->scram->keys.server_key, SCRAM_KEY_SIZE);

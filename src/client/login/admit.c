@@ -27,8 +27,7 @@
 /*
  * ---- too many clients ----
  *
- * Refuses a client because max_client_conn is reached. The log names the user with most
- * clients.
+ * Because max_client_conn is reached. The log names the user with most clients.
  *
  * Hard here: the refused client has not authenticated, so its error contains the number of
  * clients and no user. There may be thousands of refused clients per second, so the user
@@ -77,7 +76,6 @@ static void refuse_crowd(struct client *client, struct err *err)
 	client_fatal(client, err);
 }
 
-/* Refuses a client because max_client_conn is reached. */
 static void crowd_refuse(struct client *client)
 {
 	struct clients *clients = client->clients;
@@ -275,10 +273,6 @@ static bool exceeds(const struct clients *clients, const struct share *share, ui
 	return true;
 }
 
-/*
- * Counts the client for its user and its database. false: a limit was exceeded, and the
- * client was refused.
- */
 static bool count_in(struct client *client)
 {
 	static const enum client_count counts[] = { CLIENT_COUNTED, CLIENT_COUNTED_AS_GUEST,
@@ -354,8 +348,7 @@ bool admit_count(struct client *client)
 /*
  * ---- the welcome ----
  *
- * The parameters that a client gets after its login. A pool stores what one of its servers
- * reported, so later logins need no server.
+ * A pool stores what one of its servers reported, so later logins need no server.
  */
 
 /* Gives a client its cancel key. false: no memory; the client was refused. */
@@ -695,11 +688,7 @@ static void welcome_begin(struct client *client)
 	client_newcomer_begin(client);
 }
 
-/*
- * ---- or the console ----
- *
- * The interface to the console: gives it whole messages, and sends its bytes.
- */
+/* ---- or the console ---- */
 
 void console_begin(struct client *client)
 {

@@ -456,9 +456,9 @@ void auth_lookups_free(struct clients *clients)
 
 const char *auth_query_claimed(const struct client *client)
 {
-	const char *claimed = client->login->auth_query.claimed;
+	const struct auth_answer *question = client->login->auth_query.question;
 
-	return claimed ? claimed : client->login->user;
+	return question ? question->user : client->login->user;
 }
 
 bool auth_query_likeness(const struct client *client, struct mock_form *like)
@@ -472,7 +472,7 @@ void auth_query_done(struct auth_query *auth_query)
 {
 	give_up(auth_query);
 	auth_answer_release(&auth_query->answer);
-	free(auth_query->claimed);
+	auth_answer_release(&auth_query->question);
 }
 
 /*
@@ -564,7 +564,7 @@ static bool rename_user(struct client *client, const char *name)
 	return !admit_is_console(client) || admit_console_role(client);
 }
 
-/* Uses an answer. false: the client was refused. */
+/* false: the client was refused. */
 static bool adopt(struct client *client)
 {
 	const struct clients *clients = client->clients;
@@ -574,12 +574,12 @@ static bool adopt(struct client *client)
 
 	if (!name || strcmp(name, client->login->user) == 0)
 		return true;
-	if (strcmp(name, auth_query->claimed) != 0 &&
+	if (strcmp(name, auth_query_claimed(client)) != 0 &&
 	    (users_find(clients->users, name) || text_same(auth_user, name))) {
 		log_error(&client->log,
 		          "auth_query returned for user %s the name %s, which is in auth_file or "
 		          "is auth_user: refused",
-		          auth_query->claimed, name);
+		          auth_query_claimed(client), name);
 		auth_query->is_refused = true;
 		return true;
 	}
@@ -608,12 +608,8 @@ static enum auth_query_result ask_for(struct client *client, struct database *da
 	struct auth_query *auth_query = &client->login->auth_query;
 	struct err err;
 
-	if (!auth_query->claimed)
-		auth_query->claimed = strdup(client->login->user);
-	if (!auth_query->claimed) {
-		client_refuse_for(client, CLOSE_MEMORY);
-		return AUTH_QUERY_OVER;
-	}
+	if (!auth_query->question)
+		auth_query->question = auth_answer_hold(question);
 	auth_answer_release(&auth_query->answer);
 	auth_query->is_refused = false;
 	auth_query->answer =

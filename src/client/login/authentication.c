@@ -43,7 +43,7 @@ struct way {
 	const struct hba_rule *rule; /* NULL: auth_type itself is the method */
 	enum auth_method method;
 	bool is_proven;      /* the client's certificate confirms the user */
-	const char *options; /* options of a method that is outside (auth/outside.h); else NULL */
+	const char *options; /* options of a method that is outside (auth_methods.h); else NULL */
 };
 
 static struct hba_facts facts_of(const struct client *client)
@@ -183,13 +183,6 @@ static bool check_names(struct client *client)
 
 #define DELAYED_MAX 256
 
-struct delayed_login {
-	TAILQ_ENTRY(delayed_login) node; /* oldest first */
-	struct client *client;
-	struct failure *failure; /* NULL: not counted (Unix socket, or no memory) */
-	struct err err;
-};
-
 /* Whether so many failures of the client's address are counted. */
 static bool is_over(const struct client *client, int limit)
 {
@@ -216,29 +209,27 @@ static bool throttle_admits(struct client *client)
 
 static void throttle_drop(struct client *client)
 {
-	struct delayed_login *delayed = client->login->delayed;
+	struct client_login *login = client->login;
 	struct delayed_logins *all = &client->clients->delayed;
 	struct logins *logins = client->clients->shared->logins;
 
-	if (!delayed)
+	if (!login->delayed)
 		return;
-	client->login->delayed = NULL;
-	TAILQ_REMOVE(&all->list, delayed, node);
-	if (--all->count <= DELAYED_MAX / 2)
+	free(login->delayed);
+	login->delayed = NULL;
+	TAILQ_REMOVE(&all->list, login, delayed_node);
+	/* this one is still counted */
+	if (client->clients->state_counts[CLIENT_DELAYED] <= DELAYED_MAX / 2 + 1)
 		all->is_cut = false;
 	LOCKED(&logins->lock);
-	failures_forget(&logins->failures, delayed->failure);
-	free(delayed);
-}
-
-static void send_delayed_error(struct client *client)
-{
-	client_fatal(client, &client->login->delayed->err);
+	failures_forget(&logins->failures, login->failure);
 }
 
 static void on_delay_due(struct timer *timer)
 {
-	send_delayed_error(container_of(timer, struct client, timer));
+	struct client *client = container_of(timer, struct client, timer);
+
+	client_fatal(client, client->login->delayed);
 }
 
 /* Waits for the delay, but not beyond client_login_timeout. */
@@ -252,14 +243,16 @@ static void set_timer(struct client *client, usec_t delay)
 		client_arm(client, delay, on_delay_due, now);
 }
 
-static void enlist(struct delayed_login *delayed)
+static void enlist(struct client *client)
 {
-	struct client *client = delayed->client;
-	struct delayed_logins *all = &client->clients->delayed;
-	struct logins *logins = client->clients->shared->logins;
-	const struct logger log = { client->clients->pools->shared.log, NULL };
+	struct clients *clients = client->clients;
+	struct delayed_logins *all = &clients->delayed;
+	struct logins *logins = clients->shared->logins;
+	const struct logger log = { clients->pools->shared.log, NULL };
 
-	if (all->count >= DELAYED_MAX) {
+	if (clients->state_counts[CLIENT_DELAYED] >= DELAYED_MAX) {
+		struct client_login *oldest = TAILQ_FIRST(&all->list);
+
 		/* only the first of a series is logged */
 		if (!all->is_cut)
 			log_warning(
@@ -268,27 +261,25 @@ static void enlist(struct delayed_login *delayed)
 			    "are answered early; auth_failure_limit bounds those of one address",
 			    DELAYED_MAX);
 		all->is_cut = true;
-		send_delayed_error(TAILQ_FIRST(&all->list)->client);
+		client_fatal(oldest->client, oldest->delayed);
 	}
-	TAILQ_INSERT_TAIL(&all->list, delayed, node);
-	all->count++;
-	client->login->delayed = delayed;
+	TAILQ_INSERT_TAIL(&all->list, client->login, delayed_node);
 	LOCKED(&logins->lock);
-	delayed->failure = failures_count(&logins->failures, &client->peer);
+	client->login->failure = failures_count(&logins->failures, &client->peer);
 }
 
 static void throttle_refuse(struct client *client, const struct err *err)
 {
 	usec_t delay = client->clients->config->auth_failure_delay;
-	struct delayed_login *delayed = delay > 0 ? calloc(1, sizeof(*delayed)) : NULL;
+	struct err *delayed = delay > 0 ? malloc(sizeof(*delayed)) : NULL;
 
 	if (!delayed) {
 		client_fatal(client, err);
 		return;
 	}
-	delayed->client = client;
-	delayed->err = *err;
-	enlist(delayed);
+	*delayed = *err;
+	client->login->delayed = delayed;
+	enlist(client);
 	auth_server_free(&client->login->auth); /* frees secrets early */
 	client_release_admission(client);
 	client_enter(client, CLIENT_DELAYED);
@@ -440,32 +431,6 @@ static void log_attempt(const struct client *client)
 	          replication[client->replication]);
 }
 
-/*
- * Finds the user's secret. false: a lookup runs, another method was chosen, or the client
- * was refused.
- */
-static bool know(struct client *client, struct secret *secret, bool *is_known)
-{
-	switch (auth_query_find(client, secret)) {
-	case AUTH_QUERY_FOUND:
-		*is_known = true;
-		return true;
-	case AUTH_QUERY_UNKNOWN:
-		client->login->is_unknown = true; /* logged only after the login has failed */
-		return true;
-	case AUTH_QUERY_RENAMED:
-		choose_method(client);
-		break;
-	case AUTH_QUERY_LOOKING:
-		client_enter(client, CLIENT_LOOKING);
-		break;
-	case AUTH_QUERY_OVER:
-		break;
-	}
-	return false;
-}
-
-/* Begins the authentication of the client by this method. */
 static void ask_for(struct client *client, const struct way *way)
 {
 	struct clients *clients = client->clients;
@@ -484,9 +449,24 @@ static void ask_for(struct client *client, const struct way *way)
 	 * A user of these methods need not be known: any user is accepted, or another system
 	 * decides.
 	 */
-	if (!auth_methods[way->method].takes_anybody && !auth_methods[way->method].outside &&
-	    !know(client, &secret, &is_known))
-		return;
+	if (!auth_methods[way->method].takes_anybody && !auth_methods[way->method].outside) {
+		switch (auth_query_find(client, &secret)) {
+		case AUTH_QUERY_FOUND:
+			is_known = true;
+			break;
+		case AUTH_QUERY_UNKNOWN:
+			login->is_unknown = true; /* logged only after the login has failed */
+			break;
+		case AUTH_QUERY_RENAMED:
+			choose_method(client);
+			return;
+		case AUTH_QUERY_LOOKING:
+			client_enter(client, CLIENT_LOOKING);
+			return;
+		case AUTH_QUERY_OVER:
+			return;
+		}
+	}
 	login->method = way->method;
 	login->generation = clients->generation;
 	login->auth = auth_server_new(&(struct auth_server_who){
@@ -606,7 +586,6 @@ static bool is_answer(const struct frame *frame)
 	return frame->type == 'p' || frame->type == 'X';
 }
 
-/* Handles one message of a client that authenticates. */
 static void take_message(struct client *client, const struct frame *frame, struct bytes body)
 {
 	struct buf out = { 0 };

@@ -47,7 +47,8 @@ static unsigned int home_of(const struct client *client)
 	if (!entry)
 		return clients->keys.loop_number;
 	role = entry->user ? entry->user : login->user;
-	count = homes_count(homes, config_pool_size(config, entry, config_user_find(config, role)),
+	count = homes_count(homes,
+	                    config_pool_size(config, entry, config_entry(config, ENTRY_USER, role)),
 	                    config->servers_per_loop);
 	if (count == homes->loop_count)
 		return clients->keys.loop_number;
@@ -73,8 +74,6 @@ static bool startup_goes(struct client *client)
 
 /*
  * ---- the PROXY header ----
- *
- * Reads the PROXY header, which has the address of a proxy's client.
  *
  * Hard here: a host whose header is trusted can claim any client address. So a header is accepted
  * only from the addresses in proxy_protocol_from, once, and as the first bytes of a connection.
@@ -159,8 +158,7 @@ static enum wire_result proxy_header_read(struct client *client, struct bytes *i
 /*
  * ---- TLS ----
  *
- * TLS for client connections: the client asks with SSLRequest, or begins with a
- * ClientHello.
+ * The client asks with SSLRequest, or begins with a ClientHello.
  *
  * Hard here: bytes that follow an SSLRequest in the same packet are not encrypted, and an
  * attacker may have inserted them. They must never be handled as if they had come
@@ -331,7 +329,6 @@ static bool take_each(struct client *client, const char *options, bool ignores, 
 	return is_good && (result != WALK_BAD || ignores);
 }
 
-/* Keeps a copy of the value. */
 static bool take_text(char **text, const char *value, struct err *err)
 {
 	free(*text);
@@ -466,7 +463,6 @@ static bool refuse_packet(struct client *client, const struct startup *startup, 
 	return client_refuse(client, CLOSE_BAD_HEADER, "bad packet header: '%s'", hex);
 }
 
-/* Handles a complete packet at the front of `in`. */
 static bool take_packet(struct client *client, const struct startup *startup, struct bytes in)
 {
 	struct bytes packet = bytes_of(in.at, startup->length);

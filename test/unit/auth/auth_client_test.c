@@ -75,9 +75,9 @@ static struct bytes sent(const struct stage *stage)
 
 static char md5_secret[] = "md54ff2ee6ce2a4d4b8b2f4a4d8e7d2d0a1";
 
-static struct credentials plain = { .kind = CREDENTIALS_PLAIN, .text = "secret" };
-static struct credentials wrong = { .kind = CREDENTIALS_PLAIN, .text = "wrong" };
-static struct credentials md5 = { .kind = CREDENTIALS_MD5, .text = md5_secret };
+static struct credentials plain = { .kind = SECRET_PLAIN, .text = "secret" };
+static struct credentials wrong = { .kind = SECRET_PLAIN, .text = "wrong" };
+static struct credentials md5 = { .kind = SECRET_MD5, .text = md5_secret };
 
 static const struct {
 	const char *says;
@@ -166,7 +166,7 @@ END_TEST
 START_TEST(auth_client_with_md5)
 {
 	char inner[MD5_TEXT_SIZE], answer[MD5_TEXT_SIZE];
-	struct credentials stored = { .kind = CREDENTIALS_MD5, .text = inner };
+	struct credentials stored = { .kind = SECRET_MD5, .text = inner };
 	struct stage stage = { 0 };
 
 	ck_assert(digest_md5(bytes_text("secret"), bytes_text("bo"), inner));
@@ -279,7 +279,7 @@ END_TEST
 START_TEST(auth_client_by_captured_keys)
 {
 	struct server server;
-	struct credentials keys = { .kind = CREDENTIALS_KEYS, .scram = &server.secret };
+	struct credentials keys = { .kind = SECRET_SCRAM, .scram = &server.secret };
 
 	server_begin(&server);
 	ck_assert(!auth_client_by_scram(NULL, &keys));
@@ -289,7 +289,7 @@ END_TEST
 START_TEST(auth_client_with_keys_elsewhere)
 {
 	struct server server;
-	struct credentials keys = { .kind = CREDENTIALS_KEYS, .scram = &server.secret };
+	struct credentials keys = { .kind = SECRET_SCRAM, .scram = &server.secret };
 	struct stage stage = { 0 };
 
 	server_begin(&server);

@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#include "pgweir/auth/outside.h"
 #include "pgweir/config/settings.h"
 
 #include "../unit.h"

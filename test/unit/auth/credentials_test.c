@@ -10,14 +10,14 @@
 
 static const struct {
 	const char *text;
-	enum credentials_kind kind;
+	enum secret_kind kind;
 } cases[] = {
-	{ "plain", CREDENTIALS_PLAIN },
-	{ MD5, CREDENTIALS_MD5 },
-	{ "", CREDENTIALS_NONE },
+	{ "plain", SECRET_PLAIN },
+	{ MD5, SECRET_MD5 },
+	{ "", SECRET_NONE },
 	{ "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY="
 	  ":wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=",
-	  CREDENTIALS_NONE },
+	  SECRET_NONE },
 };
 
 START_TEST(credentials_of_a_text)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/outside.c, verifiers.c and auth_server.c: possible checks, and the lifetime of a check whose
- * client disconnects. The test runs the jobs; no PAM or LDAP server is used.
+ * auth/auth_methods.c, verifiers.c and auth_server.c: possible checks, and the lifetime of a check
+ * whose client disconnects. The test runs the jobs; no PAM or LDAP server is used.
  */
 #include "pgweir/auth/auth_server.h"
-#include "pgweir/auth/outside.h"
 
 #include "../unit.h"
 

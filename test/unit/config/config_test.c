@@ -25,6 +25,11 @@ static const struct config *parse(const char *text)
 	return config;
 }
 
+static const struct config_database *database_of(const struct config *config, const char *name)
+{
+	return config_entry(config, ENTRY_DATABASE, name);
+}
+
 START_TEST(config_has_defaults)
 {
 	const struct config *config = parse("[pgbouncer]\n");
@@ -45,7 +50,7 @@ START_TEST(config_has_defaults)
 	ck_assert_ptr_null(config->auth_file);
 	ck_assert_ptr_null(config->user);
 	ck_assert_str_eq(config->pidfile, "");
-	ck_assert_uint_eq(config_database_count(config), 0);
+	ck_assert_uint_eq(config_entry_count(config, ENTRY_DATABASE), 0);
 	config_unref(&config);
 	ck_assert_ptr_null(config);
 	config_unref(&config);
@@ -62,9 +67,10 @@ START_TEST(config_takes_the_last_of_each)
 
 	ck_assert_int_eq(config->listen_port, 2);
 	ck_assert_int_eq(config->pool_mode, POOL_MODE_STATEMENT);
-	ck_assert_str_eq(config_database_find(config, "a")->host, "two");
+	ck_assert_str_eq(database_of(config, "a")->host, "two");
 	ck_assert_str_eq(config_database_auto(config)->host, "all");
-	ck_assert_int_eq(config_user_find(config, "u")->pool_size, 3);
+	ck_assert_int_eq(
+	    ((const struct config_user *)config_entry(config, ENTRY_USER, "u"))->pool_size, 3);
 	config_unref(&config);
 }
 END_TEST
@@ -130,7 +136,7 @@ START_TEST(config_warns_of_what_comes_twice)
 	ck_assert_uint_eq(problems.warnings.count, COUNT_OF(texts));
 	for (size_t i = 0; i < COUNT_OF(texts); i++)
 		ck_assert_str_eq(problems.warnings.texts[i], texts[i]);
-	ck_assert_str_eq(config_database_find(config, "a")->host, "two");
+	ck_assert_str_eq(database_of(config, "a")->host, "two");
 	problems_done(&problems);
 	config_unref(&config);
 }
@@ -282,7 +288,7 @@ START_TEST(config_with_leaves_the_old_one)
 	config_unref(&other);
 	ck_assert_int_eq(changed->default_pool_size, 7);
 	ck_assert_str_eq(changed->auth_file, "/x");
-	ck_assert_str_eq(config_database_find(changed, "a")->host, "one");
+	ck_assert_str_eq(database_of(changed, "a")->host, "one");
 	config_unref(&changed);
 }
 END_TEST
@@ -301,7 +307,7 @@ START_TEST(config_keeps_what_only_a_restart_changes)
 	ck_assert_str_eq(kept->pidfile, "/a");
 	ck_assert_str_eq(kept->user, "u");
 	ck_assert_int_eq(kept->default_pool_size, 3);
-	ck_assert_ptr_nonnull(config_database_find(kept, "a"));
+	ck_assert_ptr_nonnull(config_entry(kept, ENTRY_DATABASE, "a"));
 	config_unref(&fresh);
 	config_unref(&running);
 

@@ -164,9 +164,9 @@ START_TEST(effective_values)
 
 	ck_assert_msg(config, "%s", problems.errors.count ? problems.errors.texts[0] : "");
 	if (cases[_i].database)
-		database = config_database_find(config, cases[_i].database);
+		database = config_entry(config, ENTRY_DATABASE, cases[_i].database);
 	if (cases[_i].user)
-		user = config_user_find(config, cases[_i].user);
+		user = config_entry(config, ENTRY_USER, cases[_i].user);
 #define CHECK(name, ...) ck_assert_int_eq(config_##name(config, __VA_ARGS__), cases[_i].name)
 #define CHECK_TIME(name, ...) \
 	ck_assert_int_eq(config_##name(config, __VA_ARGS__), cases[_i].name *USEC_PER_SEC)
@@ -188,7 +188,7 @@ START_TEST(effective_values)
 	ck_assert_int_eq(times.transaction, cases[_i].transaction_timeout * USEC_PER_SEC);
 	CHECK_TIME(client_idle_timeout, user);
 	CHECK_TIME(pin_idle_timeout, user);
-	ck_assert_int_eq((int)config_session_state(config, database, user, cases[_i].mode),
+	ck_assert_int_eq((int)config_rules(config, database, user, cases[_i].mode).session_state,
 	                 cases[_i].session_state);
 	CHECK(max_pinned_servers, database, user);
 	ck_assert_str_eq(config_pin_functions(config, database)->text, cases[_i].pin_functions);
@@ -208,8 +208,8 @@ START_TEST(limits_of_applications)
 	               "[applications]\na* = query_timeout=30\n"
 	               "* = transaction_timeout=60 idle_transaction_timeout=5\n"),
 	    "f", &problems);
-	const struct config_database *database = config_database_find(config, "d");
-	const struct config_user *user = config_user_find(config, "u");
+	const struct config_database *database = config_entry(config, ENTRY_DATABASE, "d");
+	const struct config_user *user = config_entry(config, ENTRY_USER, "u");
 	const struct config_application *some = config_application_find(config, "ab");
 	const struct config_application *other = config_application_find(config, "b");
 
@@ -255,8 +255,8 @@ START_TEST(listeners_have_databases)
 	           patterns[_i].databases);
 	config = config_parse(buf_bytes(&file), "f", &problems);
 	ck_assert_msg(config, "%s", problems.errors.count ? problems.errors.texts[0] : "");
-	ck_assert_msg(config_listener_has(config_listener_find(config, "l"), patterns[_i].name) ==
-	                  patterns[_i].has,
+	ck_assert_msg(config_listener_has(config_entry(config, ENTRY_LISTENER, "l"),
+	                                  patterns[_i].name) == patterns[_i].has,
 	              "%s: %s", patterns[_i].databases, patterns[_i].name);
 	config_unref(&config);
 	problems_done(&problems);
@@ -280,7 +280,7 @@ START_TEST(limits_of_the_lag)
 
 	ck_assert_msg(config, "%s", problems.errors.count ? problems.errors.texts[0] : "");
 	if (lags[_i].database)
-		database = config_database_find(config, lags[_i].database);
+		database = config_entry(config, ENTRY_DATABASE, lags[_i].database);
 	ck_assert_int_eq(config_max_standby_lag(config, database), lags[_i].seconds * USEC_PER_SEC);
 	ck_assert_uint_eq(config_max_standby_lag_bytes(config, database),
 	                  (size_t)lags[_i].kilobytes * 1024);
@@ -307,9 +307,10 @@ START_TEST(pins_follow_the_size)
 	const struct config *config = config_parse(bytes_text(ini), "f", &problems);
 
 	ck_assert_msg(config, "%s", problems.errors.count ? problems.errors.texts[0] : "");
-	ck_assert_int_eq(config_max_pinned_servers(
-			     config, config_database_find(config, by_size[_i].database), NULL),
-	                 by_size[_i].most);
+	ck_assert_int_eq(
+	    config_max_pinned_servers(
+		config, config_entry(config, ENTRY_DATABASE, by_size[_i].database), NULL),
+	    by_size[_i].most);
 	config_unref(&config);
 	problems_done(&problems);
 }

@@ -43,18 +43,23 @@ static void add(const char *name, const char *line)
 	ck_assert_ptr_null(try_to_add(ENTRY_DATABASE, name, line));
 }
 
+static const struct config_database *database_of(const struct config *snapshot, const char *name)
+{
+	return config_entry(snapshot, ENTRY_DATABASE, name);
+}
+
 START_TEST(entries_are_found)
 {
 	add("a", "host=one");
 	add("b", "dbname=x");
-	ck_assert_str_eq(config_database_find(&config, "a")->host, "one");
-	ck_assert_int_eq(config_database_find(&config, "a")->port, 5432);
-	ck_assert_ptr_null(config_database_find(&config, "c"));
+	ck_assert_str_eq(database_of(&config, "a")->host, "one");
+	ck_assert_int_eq(database_of(&config, "a")->port, 5432);
+	ck_assert_ptr_null(config_entry(&config, ENTRY_DATABASE, "c"));
 	ck_assert_ptr_null(config_database_auto(&config));
 	add("*", "host=all");
 	ck_assert_str_eq(config_database_auto(&config)->host, "all");
-	ck_assert_ptr_null(config_database_find(&config, "*"));
-	ck_assert_uint_eq(config_database_count(&config), 2);
+	ck_assert_ptr_null(config_entry(&config, ENTRY_DATABASE, "*"));
+	ck_assert_uint_eq(config_entry_count(&config, ENTRY_DATABASE), 2);
 }
 END_TEST
 
@@ -65,9 +70,9 @@ START_TEST(entries_of_one_name_make_way)
 	add("a", "host=three");
 	add("*", "host=four");
 	add("*", "port=5");
-	ck_assert_uint_eq(config_database_count(&config), 2);
-	ck_assert_str_eq(config_database_find(&config, "a")->host, "three");
-	ck_assert_int_eq(config_database_find(&config, "a")->port, 5432);
+	ck_assert_uint_eq(config_entry_count(&config, ENTRY_DATABASE), 2);
+	ck_assert_str_eq(database_of(&config, "a")->host, "three");
+	ck_assert_int_eq(database_of(&config, "a")->port, 5432);
 	ck_assert_ptr_null(config_database_auto(&config)->host);
 }
 END_TEST
@@ -78,22 +83,23 @@ START_TEST(entries_are_walked_in_order)
 	const struct config_user *user = NULL;
 	char names[16] = "";
 
-	ck_assert_ptr_null(config_database_next(&config, NULL));
-	ck_assert_ptr_null(config_user_next(&config, NULL));
+	ck_assert_ptr_null(config_entry_next(&config, ENTRY_DATABASE, NULL));
+	ck_assert_ptr_null(config_entry_next(&config, ENTRY_USER, NULL));
 	add("b", "");
 	add("*", "");
 	add("a", "");
-	while ((database = config_database_next(&config, database)))
+	while ((database = config_entry_next(&config, ENTRY_DATABASE, database)))
 		strncpy(names + strlen(names), database->name, 2);
 	ck_assert_str_eq(names, "ba");
 
 	ck_assert_ptr_null(try_to_add(ENTRY_USER, "u", ""));
 	ck_assert_ptr_null(try_to_add(ENTRY_USER, "u", ""));
-	user = config_user_next(&config, NULL);
+	user = config_entry_next(&config, ENTRY_USER, NULL);
 	ck_assert_str_eq(user->name, "u");
-	ck_assert_ptr_eq(config_user_find(&config, "u"), user);
-	ck_assert_ptr_null(config_user_next(&config, user));
-	ck_assert_ptr_null(config_user_next(&config, config_user_next(&config, NULL)));
+	ck_assert_ptr_eq(config_entry(&config, ENTRY_USER, "u"), user);
+	ck_assert_ptr_null(config_entry_next(&config, ENTRY_USER, user));
+	ck_assert_ptr_null(
+	    config_entry_next(&config, ENTRY_USER, config_entry_next(&config, ENTRY_USER, NULL)));
 }
 END_TEST
 
@@ -127,8 +133,8 @@ START_TEST(entries_know_the_same_server)
 {
 	add("a", servers[_i].a);
 	add("b", servers[_i].b);
-	ck_assert_msg(config_database_same_server(config_database_find(&config, "a"),
-	                                          config_database_find(&config, "b"),
+	ck_assert_msg(config_database_same_server(config_entry(&config, ENTRY_DATABASE, "a"),
+	                                          config_entry(&config, ENTRY_DATABASE, "b"),
 	                                          "asked") == servers[_i].is_same,
 	              "%s / %s", servers[_i].a, servers[_i].b);
 }
@@ -162,11 +168,12 @@ START_TEST(entries_say_how_hosts_are_chosen)
 	add("none", "load_balance_hosts=disable");
 	add("two", "host=a,b");
 	add("sticky", "host=a,b load_balance_hosts=disable");
-	ck_assert_ptr_null(config_load_balance_hosts(config_database_find(&config, "one")));
-	ck_assert_ptr_null(config_load_balance_hosts(config_database_find(&config, "none")));
-	ck_assert_str_eq(config_load_balance_hosts(config_database_find(&config, "two")),
+	ck_assert_ptr_null(config_load_balance_hosts(config_entry(&config, ENTRY_DATABASE, "one")));
+	ck_assert_ptr_null(
+	    config_load_balance_hosts(config_entry(&config, ENTRY_DATABASE, "none")));
+	ck_assert_str_eq(config_load_balance_hosts(config_entry(&config, ENTRY_DATABASE, "two")),
 	                 "round-robin");
-	ck_assert_str_eq(config_load_balance_hosts(config_database_find(&config, "sticky")),
+	ck_assert_str_eq(config_load_balance_hosts(config_entry(&config, ENTRY_DATABASE, "sticky")),
 	                 "disable");
 }
 END_TEST
@@ -175,9 +182,10 @@ START_TEST(entries_default_to_the_name_asked_for)
 {
 	add("a", "");
 	add("b", "dbname=x");
-	ck_assert_str_eq(config_database_dbname(config_database_find(&config, "a"), "asked"),
-	                 "asked");
-	ck_assert_str_eq(config_database_dbname(config_database_find(&config, "b"), "asked"), "x");
+	ck_assert_str_eq(
+	    config_database_dbname(config_entry(&config, ENTRY_DATABASE, "a"), "asked"), "asked");
+	ck_assert_str_eq(
+	    config_database_dbname(config_entry(&config, ENTRY_DATABASE, "b"), "asked"), "x");
 }
 END_TEST
 

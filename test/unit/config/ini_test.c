@@ -72,9 +72,9 @@ static void note(const struct config *config, struct buf *notes)
 		buf_printf(notes, "job %s|", config->job_name);
 	while ((database = config_database_each(config, database)))
 		buf_printf(notes, "%d %s=%s|", database->pos.line, database->name, database->host);
-	while ((user = config_user_next(config, user)))
+	while ((user = config_entry_next(config, ENTRY_USER, user)))
 		buf_printf(notes, "%d %s|", user->pos.line, user->name);
-	while ((peer = config_peer_after(config, peer ? peer->id : 0)))
+	while ((peer = config_entry_next(config, ENTRY_PEER, peer)))
 		buf_printf(notes, "%d %s=%s|", peer->pos.line, peer->name, peer->host);
 }
 

@@ -61,17 +61,17 @@ START_TEST(peers_have_defaults)
 	struct problems problems = { 0 };
 	const struct config *config =
 	    parse("1 = host=a\n2 = host=/b port=7 pool_size=0\n3 = host=c pool_size=-5", &problems);
-	const struct config_peer *peer = config_peer_find(config, 1);
+	const struct config_peer *peer = config_entry(config, ENTRY_PEER, "1");
 
 	ck_assert_str_eq(peer->host, "a");
 	ck_assert_int_eq(peer->port, 6432);
 	ck_assert_int_eq(config_peer_pool_size(config, peer), 7);
-	peer = config_peer_find(config, 2);
+	peer = config_entry(config, ENTRY_PEER, "2");
 	ck_assert_str_eq(peer->host, "/b");
 	ck_assert_int_eq(peer->port, 7);
 	ck_assert_int_eq(config_peer_pool_size(config, peer), 0);
-	ck_assert_int_eq(config_peer_pool_size(config, config_peer_find(config, 3)), 7);
-	ck_assert_ptr_null(config_peer_find(config, 4));
+	ck_assert_int_eq(config_peer_pool_size(config, config_entry(config, ENTRY_PEER, "3")), 7);
+	ck_assert_ptr_null(config_entry(config, ENTRY_PEER, "4"));
 	config_unref(&config);
 }
 END_TEST
@@ -84,23 +84,20 @@ START_TEST(peers_are_walked_by_their_ids)
 	static const int ids[] = { 1, 2, 17, 300 };
 	const struct config_peer *peer = NULL;
 
-	ck_assert_uint_eq(config_peer_count(config), COUNT_OF(ids));
+	ck_assert_uint_eq(config_entry_count(config, ENTRY_PEER), COUNT_OF(ids));
 	for (size_t i = 0; i < COUNT_OF(ids); i++) {
-		peer = config_peer_after(config, peer ? peer->id : 0);
+		peer = config_entry_next(config, ENTRY_PEER, peer);
 		ck_assert_int_eq(peer->id, ids[i]);
 	}
-	ck_assert_ptr_null(config_peer_after(config, peer->id));
-	ck_assert_str_eq(config_peer_find(config, 1)->host, "new");
-	/* after one that a reload has removed */
-	ck_assert_int_eq(config_peer_after(config, 16)->id, 17);
-	ck_assert_int_eq(config_peer_after(config, 18)->id, 300);
-	ck_assert_ptr_null(config_peer_after(config, 301));
+	ck_assert_ptr_null(config_entry_next(config, ENTRY_PEER, peer));
+	ck_assert_str_eq(((const struct config_peer *)config_entry(config, ENTRY_PEER, "1"))->host,
+	                 "new");
 	config_unref(&config);
 	problems_done(&problems);
 
 	config = parse("", &problems);
-	ck_assert_uint_eq(config_peer_count(config), 0);
-	ck_assert_ptr_null(config_peer_after(config, 0));
+	ck_assert_uint_eq(config_entry_count(config, ENTRY_PEER), 0);
+	ck_assert_ptr_null(config_entry_next(config, ENTRY_PEER, NULL));
 	config_unref(&config);
 }
 END_TEST

@@ -971,7 +971,7 @@ END_TEST
 START_TEST(news_are_heard_once_by_each_other_loop)
 {
 	struct broker *broker = broker_new(2, NULL);
-	struct credentials shown = { .kind = CREDENTIALS_PLAIN, .text = "secret" };
+	struct credentials shown = { .kind = SECRET_PLAIN, .text = "secret" };
 	const struct credentials *heard;
 	struct side one, other, late;
 

@@ -151,7 +151,7 @@ static struct pool_record good_pool(void)
 		.role = "role",
 		.baseline = bytes_of("DateStyle\0ISO\0", 14),
 		.welcome = bytes_of("DateStyle\0ISO\0TimeZone\0UTC\0", 27),
-		.learnt_kind = CREDENTIALS_PLAIN,
+		.learnt_kind = SECRET_PLAIN,
 		.learnt_text = bytes_text("shown"),
 		.secret = bytes_text("stored"),
 		.iterations = 4096,
@@ -161,11 +161,11 @@ static struct pool_record good_pool(void)
 static void no_name(struct pool_record *pool) { pool->baseline = bytes_of("\0x\0", 3); }
 static void no_zero(struct pool_record *pool) { pool->welcome.count--; }
 static void no_value(struct pool_record *pool) { pool->baseline.count = 10; }
-static void odd_kind(struct pool_record *pool) { pool->learnt_kind = CREDENTIALS_KEYS + 1; }
-static void no_keys(struct pool_record *pool) { pool->learnt_kind = CREDENTIALS_KEYS; }
+static void odd_kind(struct pool_record *pool) { pool->learnt_kind = SECRET_SCRAM + 1; }
+static void no_keys(struct pool_record *pool) { pool->learnt_kind = SECRET_SCRAM; }
 static void half_keys(struct pool_record *pool)
 {
-	pool->learnt_kind = CREDENTIALS_KEYS;
+	pool->learnt_kind = SECRET_SCRAM;
 	pool->learnt_keys = bytes_text("half of it");
 }
 static void too_often(struct pool_record *pool) { pool->iterations = UINT32_MAX; }
