@@ -23,19 +23,6 @@
 #define OUTSIDE_LIMIT (USEC_PER_SEC) /* how long daemon_free() waits for these threads */
 #define VERIFIERS_MAX 100000         /* maximum of derived keys in the cache */
 
-/* ---- callbacks of the clients ---- */
-
-/* A client was freed: its descriptor can be used by another one. */
-static void on_free(struct clients *clients)
-{
-	struct daemon *daemon = container_of(clients->shared, struct daemon, shared);
-
-	if (clients->keys.loop_number == 0)
-		doors_do(daemon, listener_retry);
-	else
-		doors_note_room(daemon);
-}
-
 /* ---- create the modules ---- */
 
 /*
@@ -178,7 +165,6 @@ static void make_shared(struct daemon *daemon)
 	struct clients_shared *shared = &daemon->shared;
 
 	shared->door = console_door(daemon->console);
-	shared->on_free = on_free;
 	shared->on_unknown_cancel_key = takeover_pass_key;
 	shared->send_elsewhere = daemon->lanes.count > 1 ? lane_send : NULL;
 	shared->pick_home = lane_pick_home;

@@ -57,8 +57,6 @@ struct door {
 
 TAILQ_HEAD(door_list, door);
 
-enum shortage { SHORTAGE_NONE, SHORTAGE_HERE, SHORTAGE_ENDS };
-
 struct handover; /* handover_give.c */
 
 struct daemon {
@@ -78,14 +76,6 @@ struct daemon {
 	struct statement_names statement_names; /* of all lanes */
 	struct peers peers;
 	struct door_list doors; /* the main listener is the first */
-	/*
-	 * No descriptor is left: the next client that leaves in another lane posts the letter, and
-	 * the listeners try again. SHORTAGE_ENDS: it was posted.
-	 */
-	struct {
-		atomic_int state; /* enum shortage */
-		struct letter letter;
-	} shortage;
 	struct console *console;
 	struct web *web; /* NULL unless metrics_listen is set */
 	struct notify notify;
@@ -221,11 +211,6 @@ void doors_abandon(struct doors_change *change);
 void doors_free(struct daemon *daemon);
 
 /* ---- all of them ---- */
-
-void doors_do(struct daemon *daemon, void (*act)(struct listener *listener));
-
-/* A client of another lane has left its descriptor: for listeners that have none. In any thread. */
-void doors_note_room(struct daemon *daemon);
 
 /* A SUSPEND or DRAIN has begun or ended. */
 void doors_accept(struct daemon *daemon);

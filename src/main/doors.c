@@ -26,34 +26,13 @@ static void on_accept(void *arg, int fd, const struct address *peer)
 	lane_deal(door->daemon, fd, peer, door->gate);
 }
 
-static void on_room(struct letter *letter)
-{
-	struct daemon *daemon = container_of(letter, struct daemon, shortage.letter);
-
-	daemon->shortage.state = SHORTAGE_NONE;
-	if (!letter->is_late)
-		doors_do(daemon, listener_retry);
-}
-
-void doors_note_room(struct daemon *daemon)
-{
-	int here = SHORTAGE_HERE;
-
-	if (daemon->shortage.state == SHORTAGE_HERE &&
-	    atomic_compare_exchange_strong(&daemon->shortage.state, &here, SHORTAGE_ENDS))
-		loop_post(daemon->loop, &daemon->shortage.letter);
-}
-
 /* No descriptor is left: a client that has not logged in makes room for one that waits. */
 static void on_shortage(void *arg)
 {
 	struct daemon *daemon = ((struct door *)arg)->daemon;
 	struct lane *oldest = daemon->lanes.at;
-	int none = SHORTAGE_NONE;
 	usec_t at, first = 0;
 
-	daemon->shortage.letter.open = on_room;
-	atomic_compare_exchange_strong(&daemon->shortage.state, &none, SHORTAGE_HERE);
 	lanes_hold(&daemon->lanes);
 	LANES_EACH (lane, &daemon->lanes) {
 		at = clients_oldest_login(lane->clients);
@@ -339,12 +318,6 @@ void doors_commit(struct doors_change *change, struct gates *gates)
 }
 
 /* ---- all of them ---- */
-
-void doors_do(struct daemon *daemon, void (*act)(struct listener *listener))
-{
-	TAILQ_EACH (door, &daemon->doors, node)
-		act(door->listener);
-}
 
 void doors_accept(struct daemon *daemon)
 {

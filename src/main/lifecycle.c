@@ -273,7 +273,8 @@ static void stop_accepting(struct daemon *daemon)
 	bool is_first = !daemon->lanes.at[0].clients->is_shutting_down;
 	uint64_t id;
 
-	doors_do(daemon, listener_close_tcp);
+	TAILQ_EACH (door, &daemon->doors, node)
+		listener_close_tcp(door->listener);
 	id = broker_next_id(daemon->broker);
 	LANES_EACH (lane, &daemon->lanes) {
 		struct clients *clients = lane->clients;

@@ -32,8 +32,6 @@ static void must(bool is_so, const char *what)
 
 /* ---- the engine ---- */
 
-static void on_free(struct clients *clients) { (void)clients; }
-
 static struct console_session *open_door(void *arg, struct client *client, enum console_role role)
 {
 	(void)arg;
@@ -115,7 +113,7 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 
 	*engine = (struct engine){ .stop.run = count_turn,
 		                   .door.open = open_door,
-		                   .shared = { .digest_key = secret, .on_free = on_free } };
+		                   .shared = { .digest_key = secret } };
 	engine->shared.door = &engine->door;
 	listen_on(engine);
 	load(engine, settings, entry);

@@ -63,8 +63,6 @@ struct clients_shared {
 	struct homes homes;
 	/* Clients must use descriptors below this one. 0 = no limit. */
 	int files_for_clients;
-	/* Called when a descriptor has become free. */
-	void (*on_free)(struct clients *clients);
 	/*
 	 * Called for a cancel request with a key that no client here has. true: the callee handles
 	 * it, and ends the connection that it came from, unless there is one left in `farewell`.
