@@ -221,7 +221,10 @@ static char await_answer(struct handover *handover)
 	return HANDOVER_NONE;
 }
 
-/* Idle servers after all clients: they go to the loop where most clients of their pool are. */
+/*
+ * Hosts after all pools, since the new process keeps what a pool uses. Idle servers after all
+ * clients: they go to the loop where most clients of their pool are.
+ */
 static bool write_all(struct handover *handover, bool is_first)
 {
 	const struct lanes *lanes = &handover->daemon->lanes;
@@ -231,9 +234,12 @@ static bool write_all(struct handover *handover, bool is_first)
 	LANES_EACH (lane, lanes) {
 		/* send what is queued: what a socket does not accept is known then */
 		outbox_send(lane->streams.outbox);
-		ok = ok && pools_write(lane->pools, channel, is_first) &&
-		     clients_write(lane->clients, channel);
+		ok = ok && pools_write(lane->pools, channel, is_first);
 	}
+	if (ok && is_first)
+		ok = handover_write_hosts(lanes->at->pools, channel);
+	LANES_EACH (lane, lanes)
+		ok = ok && clients_write(lane->clients, channel);
 	LANES_EACH (lane, lanes)
 		ok = ok && handover_write_idle_servers(lane->pools, channel, is_first);
 	return ok && channel_send(channel, HANDOVER_END, bytes_of("", 0), -1);
