@@ -128,7 +128,6 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 		loops[i] = daemon->lanes.at[i].loop;
 	}
 	daemon->loop = loops[0];
-	watches_init(&daemon->watches, daemon->loop, count > 1);
 	daemon->lanes.crew = crew_new(loops, count, err);
 	return daemon->lanes.crew != NULL;
 }
@@ -149,7 +148,7 @@ static bool make_pools(struct daemon *daemon, struct lane *lane, struct err *err
 	    },
 	    &(struct pools_with){
 		.broker = daemon->broker,
-		.watches = &daemon->watches,
+		.is_main = lane->number == 0,
 		.statement_names = &daemon->statement_names,
 		.peers = daemon->peers.is_on ? &daemon->peers : NULL,
 		.on_hosts_found = reload_hosts,
@@ -281,7 +280,6 @@ static void free_lanes(struct daemon *daemon)
 {
 	LANES_EACH (lane, &daemon->lanes)
 		free_lane(lane);
-	watches_done(&daemon->watches);
 	crew_free(&daemon->lanes.crew);
 	LANES_EACH (lane, &daemon->lanes)
 		loop_free(&lane->loop);

@@ -71,7 +71,6 @@ struct daemon {
 	struct verifiers *verifiers;
 	struct broker *broker;
 	struct lane_load load;
-	struct watches watches;
 	struct clients_shared shared;           /* what clients of all lanes share */
 	struct statement_names statement_names; /* of all lanes */
 	struct peers peers;
@@ -87,12 +86,12 @@ struct daemon {
 	struct timer announced;
 	bool is_draining_to_end; /* shutdown_drain: stop when the DRAIN has ended */
 	struct {
-		struct timer report; /* set until no client is left */
+		struct timer look; /* set until no client is left */
 		struct timer deadline;
-		struct pools_watch watch; /* active while `report` is set */
+		usec_t reported_at;
 	} drain;
-	struct pools_watch watch; /* active while something is awaited */
-	struct timer suspend;     /* runs while a SUSPEND quiesces connections */
+	struct timer stop;    /* set while something is awaited */
+	struct timer suspend; /* runs while a SUSPEND quiesces connections */
 	usec_t suspended_at;
 	struct handover *handover; /* another process takes over from this one; else NULL */
 	/* from an old one that has not finished; else NULL. Other threads may ask whether it is */

@@ -54,7 +54,6 @@ static void on_delivery(struct letter *letter)
 
 	/* A client was in a letter to this lane. It may fail to become one of its clients. */
 	atomic_fetch_sub_explicit(&lane->arriving_count, 1, memory_order_relaxed);
-	pools_changed(lane->pools);
 	if (letter->is_late)
 		client_parcel_end(&parcel);
 	else

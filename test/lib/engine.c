@@ -127,7 +127,6 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 	engine->shared.logins = first ? first->shared.logins : logins_new(&err);
 	engine->is_first = !first;
 	must(engine->broker != NULL, "no broker");
-	watches_init(&engine->watches, engine->loop, false);
 	engine->pools = pools_new(
 	    &(struct server_shared){
 		.loop = engine->loop,
@@ -137,7 +136,7 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 	    },
 	    &(struct pools_with){
 		.broker = engine->broker,
-		.watches = &engine->watches,
+		.is_main = true,
 		.statement_names = first ? &first->pools->statements.names : NULL,
 	    },
 	    engine->config, engine->users, &err);
@@ -162,7 +161,6 @@ void engine_close(struct engine *engine)
 {
 	clients_free(&engine->clients);
 	pools_free(&engine->pools);
-	watches_done(&engine->watches);
 	if (engine->is_first) {
 		broker_free(&engine->broker);
 		logins_free(&engine->shared.logins);

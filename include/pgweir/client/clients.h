@@ -227,9 +227,6 @@ void drain_begin(struct clients *clients, usec_t limit);
 void drain_overrun(struct clients *clients);
 void drain_end(struct clients *clients);
 
-/* Whether none of these clients is left for DRAIN. */
-bool drain_is_done(const struct clients *clients);
-
 /* The progress of DRAIN in all lanes: see lanes_drain(). */
 struct drain_progress {
 	bool is_on, is_overdue;
