@@ -314,7 +314,7 @@ bool daemon_free(struct daemon **daemonp)
 		clients_free(&lane->clients);
 	}
 	console_free(&daemon->console);
-	doors_free(daemon);
+	doors_free(&daemon->doors);
 	have_threads_ended = free_threads(daemon);
 	web_free(&daemon->web);
 	free_lanes(daemon);

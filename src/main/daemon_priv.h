@@ -207,7 +207,7 @@ bool doors_prepare(struct doors_change *change, struct gates *gates, struct err 
 void doors_commit(struct doors_change *change, struct gates *gates);
 void doors_abandon(struct doors_change *change);
 
-void doors_free(struct daemon *daemon);
+void doors_free(struct door_list *doors);
 
 /* ---- all of them ---- */
 

@@ -76,7 +76,7 @@ static void close_listener(struct daemon *daemon, struct listener **listener)
 	listener_free(listener);
 }
 
-static void free_doors(struct door_list *doors)
+void doors_free(struct door_list *doors)
 {
 	struct door *door;
 
@@ -87,8 +87,6 @@ static void free_doors(struct door_list *doors)
 		free(door);
 	}
 }
-
-void doors_free(struct daemon *daemon) { free_doors(&daemon->doors); }
 
 static struct door *find(const struct daemon *daemon, const char *name)
 {
@@ -249,7 +247,7 @@ void doors_abandon(struct doors_change *change)
 {
 	TAILQ_EACH (door, &change->daemon->doors, node)
 		listener_free(&door->opened);
-	free_doors(&change->fresh);
+	doors_free(&change->fresh);
 }
 
 /* Those who wait in the backlog are accepted first. */
@@ -312,7 +310,7 @@ void doors_commit(struct doors_change *change, struct gates *gates)
 		close_listener(daemon, &door->opened);
 	TAILQ_FOREACH (door, &gone, node)
 		shut(door);
-	free_doors(&gone);
+	doors_free(&gone);
 	lanes_release(&daemon->lanes);
 	doors_set_options(daemon);
 }

@@ -488,7 +488,7 @@ void pools_let_go(struct pools *pools)
 
 	pools->is_leaving = true;
 	TAILQ_FOREACH_SAFE (server, &pools->servers, place.all_node, next) {
-		if (server->place.going == SERVER_HANDED_OVER)
+		if (server->place.is_written)
 			handover_server_let_go(server);
 	}
 	pools->gone = (struct stats){ 0 };
@@ -509,7 +509,7 @@ void pools_keep(struct pools *pools, bool is_gone)
 	struct statement *statement, *next;
 
 	TAILQ_EACH (server, &pools->servers, place.all_node)
-		server->place.going = SERVER_STAYS;
+		server->place.is_written = false;
 	if (is_gone)
 		pools->is_leaving = false;
 	HASH_ITER (hh, pools->statements.table, statement, next)

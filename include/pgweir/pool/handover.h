@@ -31,7 +31,7 @@ bool handover_write_hosts(struct pools *pools, struct channel *channel);
 bool handover_write_statement(struct statement *statement, const struct statement_image *image,
                               struct channel *channel);
 
-/* Writes a server that may leave, without its borrower, and marks it as SERVER_HANDED_OVER. */
+/* Writes a server that may leave, without its borrower, and marks it. */
 bool handover_server_write(struct server *server, struct channel *channel);
 
 /* Of all that may leave and are not lent. !is_first: only those of pools without clients. */
