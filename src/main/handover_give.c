@@ -167,13 +167,6 @@ static void hear_last_words(struct handover *handover)
 	obey_requests(handover);
 }
 
-static void let_clients_in(struct daemon *daemon)
-{
-	doors_serve(daemon, true);
-	web_listen(daemon->web, true);
-	notify_send(&daemon->notify, "READY=1\nSTATUS=ready\nMAINPID=%ld", (long)getpid());
-}
-
 /* Serves all connections that were not handed over, if nothing else has stopped them. */
 static void keep_all(const struct handover *handover, bool is_gone)
 {
@@ -196,8 +189,12 @@ static void serve_on(struct handover *handover)
 	} else {
 		log_kept(&daemon->logger, LOG_LEVEL_WARNING, "take-over",
 		         "take-over failed, this process continues: %s", err.text);
-		if (handover->state != HANDOVER_GREETED)
-			let_clients_in(daemon);
+		if (handover->state != HANDOVER_GREETED) {
+			doors_serve(daemon, true);
+			web_listen(daemon->web, true);
+			notify_send(&daemon->notify, "READY=1\nSTATUS=ready\nMAINPID=%ld",
+			            (long)getpid());
+		}
 	}
 	handover_free(&daemon->handover);
 }

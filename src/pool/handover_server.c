@@ -598,22 +598,16 @@ struct server_parcel *server_pack(struct server *server)
 	return parcel;
 }
 
-/* Why the server must not be used here; CLOSE_NONE: it may. */
-static enum close_reason why_not(const struct server *server, usec_t packed_at)
-{
-	if (packed_at <= server->pool->pools->changed_at)
-		return CLOSE_RECONNECT;
-	if (server->close_reason)
-		return server->close_reason;
-	return pool_is_paused(server->pool) ? CLOSE_PAUSED : pool_host_reason(server);
-}
-
 /* The same as for a server that comes home, in pool_home(). */
 static struct server *settle_in(struct server *server, usec_t packed_at)
 {
 	struct pool *pool = server->pool;
-	enum close_reason reason = why_not(server, packed_at);
+	enum close_reason reason = server->close_reason;
 
+	if (packed_at <= pool->pools->changed_at)
+		reason = CLOSE_RECONNECT;
+	else if (reason == CLOSE_NONE)
+		reason = pool_is_paused(pool) ? CLOSE_PAUSED : pool_host_reason(server);
 	if (reason != CLOSE_NONE) {
 		pool_close_server(server, reason);
 		return NULL;
