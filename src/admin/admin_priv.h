@@ -145,11 +145,10 @@ enum waiting_kind {
 
 /* A waiting command: PAUSE, SUSPEND, WAIT_CLOSE, DRAIN or DRAIN HOST. */
 struct waiting {
-	struct pools_watch watch;
-	char name[256]; /* of a host or database; "": all */
-	usec_t idle_at; /* since when nothing runs there (clock_now()); 0: something does */
-	bool is_on;
-	bool is_leaving; /* another process had taken over before it began */
+	struct timer look; /* set while it waits: looks whether that is over */
+	char name[256];    /* of a host or database; "": all */
+	usec_t idle_at;    /* since when nothing runs there (clock_now()); 0: something does */
+	bool is_leaving;   /* another process had taken over before it began */
 	enum waiting_kind kind;
 	struct timer tick; /* DRAIN: reports the progress */
 };

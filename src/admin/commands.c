@@ -325,14 +325,11 @@ static bool run_takeover(struct console_session *session, struct err *err)
 /*
  * ---- commands that wait ----
  *
- * Each session has its own watch and checks its own condition. It finds the database by
- * name each time, because a reload may remove the database while the session waits.
+ * Each session checks its own condition, again and again. It finds the database by name each time,
+ * because a reload may remove the database while the session waits.
  */
 
-static struct console_session *session_of(const struct pools_watch *watch)
-{
-	return container_of(watch, struct console_session, waiting.watch);
-}
+#define LOOK_PERIOD (10 * USEC_PER_MS)
 
 static struct broker *broker_of(const struct console_session *session)
 {
@@ -425,16 +422,12 @@ static const char *const endings[] = {
 	[WAITING_DRAIN] = "DRAIN was ended before all clients had left",
 };
 
-static bool watch_is_done(struct pools_watch *watch) { return is_done(session_of(watch)); }
-
 void commands_wait_stop(struct console_session *session)
 {
 	struct waiting *waiting = &session->waiting;
 
 	timer_clear(&waiting->tick);
-	if (waiting->is_on)
-		watches_stop(session->console->with.watches, &waiting->watch);
-	waiting->is_on = false;
+	timer_clear(&waiting->look);
 }
 
 /* Which standbys can be promoted in its place without a loss. */
@@ -460,13 +453,16 @@ static void tell_copy(void *arg, const char *standby, enum roster_copy copy, uin
 	buf_free(&text);
 }
 
-static void on_done(struct pools_watch *watch)
+static void on_look(struct timer *timer)
 {
-	struct console_session *session = session_of(watch);
+	struct console_session *session = container_of(timer, struct console_session, waiting.look);
 	struct waiting *waiting = &session->waiting;
 	struct err err;
 
-	waiting->is_on = false;
+	if (!is_done(session)) {
+		timer_begin(timer, session->console->with.loop, LOOK_PERIOD, on_look);
+		return;
+	}
 	timer_clear(&waiting->tick);
 	if (is_wanted(session)) {
 		if (waiting->kind == WAITING_HOST)
@@ -491,14 +487,12 @@ static bool begin_waiting(struct console_session *session, const char *name, enu
 	struct waiting *waiting = &session->waiting;
 
 	*waiting = (struct waiting){
-		.watch = { .is_done = watch_is_done, .on_done = on_done },
 		.kind = kind,
 		.is_leaving = console_pools(session->console)->is_leaving,
 	};
 	text_copy(waiting->name, sizeof(waiting->name), name);
-	waiting->is_on = !is_done(session);
-	if (waiting->is_on)
-		watches_start(session->console->with.watches, &waiting->watch);
+	if (!is_done(session))
+		timer_begin(&waiting->look, session->console->with.loop, LOOK_PERIOD, on_look);
 	return true;
 }
 
@@ -576,7 +570,7 @@ static bool run_drain(struct console_session *session, struct err *err)
 		return false;
 	with->drain(with->daemon, limit);
 	begin_waiting(session, "", WAITING_DRAIN);
-	if (session->waiting.is_on)
+	if (timer_is_set(&session->waiting.look))
 		on_drain_tick(&session->waiting.tick);
 	return true;
 }
@@ -624,7 +618,7 @@ static bool run_host(struct console_session *session, struct err *err)
 	if (!drains)
 		return true;
 	begin_waiting(session, host, WAITING_HOST);
-	if (!session->waiting.is_on)
+	if (!timer_is_set(&session->waiting.look))
 		clusters_copies(broker_of(session), session->waiting.name, session->waiting.idle_at,
 		                tell_copy, session);
 	return true;

@@ -192,7 +192,7 @@ static void execute(struct console_session *session, uint32_t row_limit)
 		return;
 	if (!is_done)
 		session_fail(session, &err);
-	else if (session->state == SESSION_WAITING && !session->waiting.is_on)
+	else if (session->state == SESSION_WAITING && !timer_is_set(&session->waiting.look))
 		session_complete(session);
 }
 
@@ -547,7 +547,7 @@ static void on_cancel(struct console_session *session)
 {
 	const struct console_with *with = &session->console->with;
 	const struct waiting *waiting = &session->waiting;
-	bool is_waiting = session->state == SESSION_WAITING && waiting->is_on;
+	bool is_waiting = session->state == SESSION_WAITING && timer_is_set(&waiting->look);
 	bool is_drain = is_waiting && waiting->kind == WAITING_DRAIN;
 	bool is_global =
 	    is_waiting && !is_drain && waiting->kind != WAITING_CLOSE && !*waiting->name;

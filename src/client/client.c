@@ -282,8 +282,6 @@ static void retire(struct client *client)
 	clients->count--;
 	clients->drain.leaving_count -= client->is_leaving;
 	loop_defer(clients->loop, &clients->free_task);
-	pools_changed(clients->pools);
-	clients->shared->on_free(clients);
 }
 
 bool client_close(struct client *client, enum close_reason reason)

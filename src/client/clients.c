@@ -531,15 +531,6 @@ void clients_kill(struct client *client)
  * stream first, and the other loop reads it as input that it has just received.
  */
 
-struct client_parcel {
-	struct stream_parcel stream;
-	struct client_shown shown;
-	struct address peer;
-	struct gate *gate;
-	uint64_t id;
-	usec_t connected_at;
-};
-
 static void parcel_free(struct client_parcel **parcel)
 {
 	free((*parcel)->shown.certificate_name);
@@ -581,8 +572,14 @@ struct client_parcel *client_pack(struct client *client)
 void client_unpack(struct clients *clients, struct client_parcel **parcelp)
 {
 	struct client_parcel *parcel = *parcelp;
-	struct client *client = make(clients, &parcel->peer, parcel->gate, parcel->id);
+	struct client *client;
 
+	if (!parcel->connected_at) {
+		clients_accept(clients, parcel->stream.fd, &parcel->peer, parcel->gate, parcel->id);
+		parcel_free(parcelp);
+		return;
+	}
+	client = make(clients, &parcel->peer, parcel->gate, parcel->id);
 	if (!client) {
 		client_parcel_end(parcelp);
 		return;

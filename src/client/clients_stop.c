@@ -92,11 +92,6 @@ static unsigned int count_left(const struct clients *clients)
 	return count;
 }
 
-bool drain_is_done(const struct clients *clients)
-{
-	return clients->drain.is_on && count_left(clients) == 0;
-}
-
 /* Whether nothing of the client or its server is in progress, in either direction. */
 static bool is_at_rest(const struct client *client)
 {
@@ -204,7 +199,6 @@ void drain_overrun(struct clients *clients)
 void drain_end(struct clients *clients)
 {
 	clients->drain.is_on = clients->drain.is_overdue = false;
-	pools_changed(clients->pools);
 }
 
 /*

@@ -23,19 +23,6 @@
 #define OUTSIDE_LIMIT (USEC_PER_SEC) /* how long daemon_free() waits for these threads */
 #define VERIFIERS_MAX 100000         /* maximum of derived keys in the cache */
 
-/* ---- callbacks of the clients ---- */
-
-/* A client was freed: its descriptor can be used by another one. */
-static void on_free(struct clients *clients)
-{
-	struct daemon *daemon = container_of(clients->shared, struct daemon, shared);
-
-	if (clients->keys.loop_number == 0)
-		doors_do(daemon, listener_retry);
-	else
-		doors_note_room(daemon);
-}
-
 /* ---- create the modules ---- */
 
 /*
@@ -141,7 +128,6 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 		loops[i] = daemon->lanes.at[i].loop;
 	}
 	daemon->loop = loops[0];
-	watches_init(&daemon->watches, daemon->loop, count > 1);
 	daemon->lanes.crew = crew_new(loops, count, err);
 	return daemon->lanes.crew != NULL;
 }
@@ -162,7 +148,7 @@ static bool make_pools(struct daemon *daemon, struct lane *lane, struct err *err
 	    },
 	    &(struct pools_with){
 		.broker = daemon->broker,
-		.watches = &daemon->watches,
+		.is_main = lane->number == 0,
 		.statement_names = &daemon->statement_names,
 		.peers = daemon->peers.is_on ? &daemon->peers : NULL,
 		.on_hosts_found = reload_hosts,
@@ -178,7 +164,6 @@ static void make_shared(struct daemon *daemon)
 	struct clients_shared *shared = &daemon->shared;
 
 	shared->door = console_door(daemon->console);
-	shared->on_free = on_free;
 	shared->on_unknown_cancel_key = takeover_pass_key;
 	shared->send_elsewhere = daemon->lanes.count > 1 ? lane_send : NULL;
 	shared->pick_home = lane_pick_home;
@@ -295,7 +280,6 @@ static void free_lanes(struct daemon *daemon)
 {
 	LANES_EACH (lane, &daemon->lanes)
 		free_lane(lane);
-	watches_done(&daemon->watches);
 	crew_free(&daemon->lanes.crew);
 	LANES_EACH (lane, &daemon->lanes)
 		loop_free(&lane->loop);
@@ -330,7 +314,7 @@ bool daemon_free(struct daemon **daemonp)
 		clients_free(&lane->clients);
 	}
 	console_free(&daemon->console);
-	doors_free(daemon);
+	doors_free(&daemon->doors);
 	have_threads_ended = free_threads(daemon);
 	web_free(&daemon->web);
 	free_lanes(daemon);

@@ -57,8 +57,6 @@ struct door {
 
 TAILQ_HEAD(door_list, door);
 
-enum shortage { SHORTAGE_NONE, SHORTAGE_HERE, SHORTAGE_ENDS };
-
 struct handover; /* handover_give.c */
 
 struct daemon {
@@ -73,19 +71,10 @@ struct daemon {
 	struct verifiers *verifiers;
 	struct broker *broker;
 	struct lane_load load;
-	struct watches watches;
 	struct clients_shared shared;           /* what clients of all lanes share */
 	struct statement_names statement_names; /* of all lanes */
 	struct peers peers;
 	struct door_list doors; /* the main listener is the first */
-	/*
-	 * No descriptor is left: the next client that leaves in another lane posts the letter, and
-	 * the listeners try again. SHORTAGE_ENDS: it was posted.
-	 */
-	struct {
-		atomic_int state; /* enum shortage */
-		struct letter letter;
-	} shortage;
 	struct console *console;
 	struct web *web; /* NULL unless metrics_listen is set */
 	struct notify notify;
@@ -97,12 +86,12 @@ struct daemon {
 	struct timer announced;
 	bool is_draining_to_end; /* shutdown_drain: stop when the DRAIN has ended */
 	struct {
-		struct timer report; /* set until no client is left */
+		struct timer look; /* set until no client is left */
 		struct timer deadline;
-		struct pools_watch watch; /* active while `report` is set */
+		usec_t reported_at;
 	} drain;
-	struct pools_watch watch; /* active while something is awaited */
-	struct timer suspend;     /* runs while a SUSPEND quiesces connections */
+	struct timer stop;    /* set while something is awaited */
+	struct timer suspend; /* runs while a SUSPEND quiesces connections */
 	usec_t suspended_at;
 	struct handover *handover; /* another process takes over from this one; else NULL */
 	/* from an old one that has not finished; else NULL. Other threads may ask whether it is */
@@ -218,14 +207,9 @@ bool doors_prepare(struct doors_change *change, struct gates *gates, struct err 
 void doors_commit(struct doors_change *change, struct gates *gates);
 void doors_abandon(struct doors_change *change);
 
-void doors_free(struct daemon *daemon);
+void doors_free(struct door_list *doors);
 
 /* ---- all of them ---- */
-
-void doors_do(struct daemon *daemon, void (*act)(struct listener *listener));
-
-/* A client of another lane has left its descriptor: for listeners that have none. In any thread. */
-void doors_note_room(struct daemon *daemon);
 
 /* A SUSPEND or DRAIN has begun or ended. */
 void doors_accept(struct daemon *daemon);

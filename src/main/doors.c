@@ -26,34 +26,13 @@ static void on_accept(void *arg, int fd, const struct address *peer)
 	lane_deal(door->daemon, fd, peer, door->gate);
 }
 
-static void on_room(struct letter *letter)
-{
-	struct daemon *daemon = container_of(letter, struct daemon, shortage.letter);
-
-	daemon->shortage.state = SHORTAGE_NONE;
-	if (!letter->is_late)
-		doors_do(daemon, listener_retry);
-}
-
-void doors_note_room(struct daemon *daemon)
-{
-	int here = SHORTAGE_HERE;
-
-	if (daemon->shortage.state == SHORTAGE_HERE &&
-	    atomic_compare_exchange_strong(&daemon->shortage.state, &here, SHORTAGE_ENDS))
-		loop_post(daemon->loop, &daemon->shortage.letter);
-}
-
 /* No descriptor is left: a client that has not logged in makes room for one that waits. */
 static void on_shortage(void *arg)
 {
 	struct daemon *daemon = ((struct door *)arg)->daemon;
 	struct lane *oldest = daemon->lanes.at;
-	int none = SHORTAGE_NONE;
 	usec_t at, first = 0;
 
-	daemon->shortage.letter.open = on_room;
-	atomic_compare_exchange_strong(&daemon->shortage.state, &none, SHORTAGE_HERE);
 	lanes_hold(&daemon->lanes);
 	LANES_EACH (lane, &daemon->lanes) {
 		at = clients_oldest_login(lane->clients);
@@ -97,7 +76,7 @@ static void close_listener(struct daemon *daemon, struct listener **listener)
 	listener_free(listener);
 }
 
-static void free_doors(struct door_list *doors)
+void doors_free(struct door_list *doors)
 {
 	struct door *door;
 
@@ -108,8 +87,6 @@ static void free_doors(struct door_list *doors)
 		free(door);
 	}
 }
-
-void doors_free(struct daemon *daemon) { free_doors(&daemon->doors); }
 
 static struct door *find(const struct daemon *daemon, const char *name)
 {
@@ -270,7 +247,7 @@ void doors_abandon(struct doors_change *change)
 {
 	TAILQ_EACH (door, &change->daemon->doors, node)
 		listener_free(&door->opened);
-	free_doors(&change->fresh);
+	doors_free(&change->fresh);
 }
 
 /* Those who wait in the backlog are accepted first. */
@@ -333,18 +310,12 @@ void doors_commit(struct doors_change *change, struct gates *gates)
 		close_listener(daemon, &door->opened);
 	TAILQ_FOREACH (door, &gone, node)
 		shut(door);
-	free_doors(&gone);
+	doors_free(&gone);
 	lanes_release(&daemon->lanes);
 	doors_set_options(daemon);
 }
 
 /* ---- all of them ---- */
-
-void doors_do(struct daemon *daemon, void (*act)(struct listener *listener))
-{
-	TAILQ_EACH (door, &daemon->doors, node)
-		act(door->listener);
-}
 
 void doors_accept(struct daemon *daemon)
 {

@@ -167,13 +167,6 @@ static void hear_last_words(struct handover *handover)
 	obey_requests(handover);
 }
 
-static void let_clients_in(struct daemon *daemon)
-{
-	doors_serve(daemon, true);
-	web_listen(daemon->web, true);
-	notify_send(&daemon->notify, "READY=1\nSTATUS=ready\nMAINPID=%ld", (long)getpid());
-}
-
 /* Serves all connections that were not handed over, if nothing else has stopped them. */
 static void keep_all(const struct handover *handover, bool is_gone)
 {
@@ -196,8 +189,12 @@ static void serve_on(struct handover *handover)
 	} else {
 		log_kept(&daemon->logger, LOG_LEVEL_WARNING, "take-over",
 		         "take-over failed, this process continues: %s", err.text);
-		if (handover->state != HANDOVER_GREETED)
-			let_clients_in(daemon);
+		if (handover->state != HANDOVER_GREETED) {
+			doors_serve(daemon, true);
+			web_listen(daemon->web, true);
+			notify_send(&daemon->notify, "READY=1\nSTATUS=ready\nMAINPID=%ld",
+			            (long)getpid());
+		}
 	}
 	handover_free(&daemon->handover);
 }
@@ -221,7 +218,10 @@ static char await_answer(struct handover *handover)
 	return HANDOVER_NONE;
 }
 
-/* Idle servers after all clients: they go to the loop where most clients of their pool are. */
+/*
+ * Hosts after all pools, since the new process keeps what a pool uses. Idle servers after all
+ * clients: they go to the loop where most clients of their pool are.
+ */
 static bool write_all(struct handover *handover, bool is_first)
 {
 	const struct lanes *lanes = &handover->daemon->lanes;
@@ -231,9 +231,12 @@ static bool write_all(struct handover *handover, bool is_first)
 	LANES_EACH (lane, lanes) {
 		/* send what is queued: what a socket does not accept is known then */
 		outbox_send(lane->streams.outbox);
-		ok = ok && pools_write(lane->pools, channel, is_first) &&
-		     clients_write(lane->clients, channel);
+		ok = ok && pools_write(lane->pools, channel, is_first);
 	}
+	if (ok && is_first)
+		ok = handover_write_hosts(lanes->at->pools, channel);
+	LANES_EACH (lane, lanes)
+		ok = ok && clients_write(lane->clients, channel);
 	LANES_EACH (lane, lanes)
 		ok = ok && handover_write_idle_servers(lane->pools, channel, is_first);
 	return ok && channel_send(channel, HANDOVER_END, bytes_of("", 0), -1);

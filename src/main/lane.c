@@ -47,43 +47,25 @@ uint64_t lane_load_busy(struct lane_load *load, unsigned int count,
 /* ---- what goes to a lane: its callbacks run in its thread, the listener in the main thread ----
  */
 
-/* A connection, or a client, that goes to a lane. */
-struct delivery {
-	struct letter letter;
-	struct lane *lane;
-	struct client_parcel *parcel; /* NULL: it has only been accepted */
-	struct address peer;
-	struct gate *gate;
-	uint64_t id;
-	int fd;
-};
-
 static void on_delivery(struct letter *letter)
 {
-	struct delivery *delivery = container_of(letter, struct delivery, letter);
-	struct lane *lane = delivery->lane;
+	struct client_parcel *parcel = container_of(letter, struct client_parcel, letter);
+	struct lane *lane = parcel->to;
 
 	/* A client was in a letter to this lane. It may fail to become one of its clients. */
 	atomic_fetch_sub_explicit(&lane->arriving_count, 1, memory_order_relaxed);
-	pools_changed(lane->pools);
-	if (delivery->parcel && letter->is_late)
-		client_parcel_end(&delivery->parcel);
-	else if (delivery->parcel)
-		client_unpack(lane->clients, &delivery->parcel);
-	else if (letter->is_late)
-		close(delivery->fd);
+	if (letter->is_late)
+		client_parcel_end(&parcel);
 	else
-		clients_accept(lane->clients, delivery->fd, &delivery->peer, delivery->gate,
-		               delivery->id);
-	free(delivery);
+		client_unpack(lane->clients, &parcel);
 }
 
-static void post_delivery(struct lane *lane, struct delivery *delivery)
+static void deliver(struct client_parcel *parcel, struct lane *lane)
 {
 	atomic_fetch_add_explicit(&lane->arriving_count, 1, memory_order_relaxed);
-	delivery->letter.open = on_delivery;
-	delivery->lane = lane;
-	loop_post(lane->loop, &delivery->letter);
+	parcel->letter.open = on_delivery;
+	parcel->to = lane;
+	loop_post(lane->loop, &parcel->letter);
 }
 
 /* Of `count` lanes from `first` on. `own` has the connection that is dealt; or NULL. */
@@ -110,22 +92,22 @@ void lane_deal(struct daemon *daemon, int fd, const struct address *peer, struct
 {
 	struct lane *lane = least_busy(&daemon->lanes, 0, daemon->lanes.count, NULL);
 	uint64_t id = broker_next_id(daemon->broker);
-	struct delivery *delivery;
+	struct client_parcel *parcel;
 
 	if (lane == daemon->lanes.at) {
 		clients_accept(lane->clients, fd, peer, gate, id);
 		return;
 	}
-	delivery = calloc(1, sizeof(*delivery));
-	if (!delivery) {
+	parcel = calloc(1, sizeof(*parcel));
+	if (!parcel) {
 		close(fd);
 		return;
 	}
-	delivery->peer = *peer;
-	delivery->fd = fd;
-	delivery->id = id;
-	delivery->gate = gate;
-	post_delivery(lane, delivery);
+	parcel->stream.fd = fd;
+	parcel->peer = *peer;
+	parcel->gate = gate;
+	parcel->id = id;
+	deliver(parcel, lane);
 }
 
 static struct daemon *daemon_of(const struct clients *clients)
@@ -143,19 +125,14 @@ bool lane_send(struct client *client, enum client_goes why, unsigned int number)
 	struct daemon *daemon = daemon_of(client->clients);
 	bool is_numbered = why == CLIENT_GOES_TO_CANCEL || why == CLIENT_GOES_HOME;
 	struct lane *to = &daemon->lanes.at[is_numbered ? number : 0];
-	struct delivery *delivery;
+	struct client_parcel *parcel;
 
 	if (to == lane_of(client->clients) ||
 	    (why == CLIENT_GOES_TO_OLD_PROCESS && !daemon->takeover))
 		return false;
-	delivery = calloc(1, sizeof(*delivery));
-	if (!delivery)
-		return false;
-	delivery->parcel = client_pack(client);
-	if (delivery->parcel)
-		post_delivery(to, delivery);
-	else
-		free(delivery); /* it was closed */
+	parcel = client_pack(client); /* NULL: it was closed */
+	if (parcel)
+		deliver(parcel, to);
 	return true;
 }
 

@@ -9,6 +9,8 @@
 
 #include "daemon_priv.h"
 
+#define LOOK_PERIOD (USEC_PER_SEC / 50) /* between two looks at what is awaited */
+
 /*
  * ---- SUSPEND: all connections come to rest between two messages, and stay at rest ----
  *
@@ -18,8 +20,6 @@
  * again. During QUIESCING new ones are accepted, because a cancel request may be needed to complete
  * it. In DONE they wait in the backlog.
  */
-
-#define LOOK_PERIOD (USEC_PER_SEC / 50)
 
 static void finish_suspend(struct daemon *daemon)
 {
@@ -111,20 +111,13 @@ static void resume_all(struct daemon *daemon)
 
 #define REPORT_PERIOD (10 * USEC_PER_SEC)
 
-static void report(const struct daemon *daemon)
+static void report(struct daemon *daemon)
 {
 	char text[256];
 
+	daemon->drain.reported_at = loop_now(daemon->loop);
 	drain_describe(&daemon->lanes, text, sizeof(text));
 	log_info(&daemon->logger, "%s", text);
-}
-
-static void on_report(struct timer *timer)
-{
-	struct daemon *daemon = container_of(timer, struct daemon, drain.report);
-
-	report(daemon);
-	timer_begin(timer, daemon->loop, REPORT_PERIOD, on_report);
 }
 
 static void on_deadline(struct timer *timer)
@@ -151,17 +144,17 @@ static bool is_drained(const struct daemon *daemon)
 	return sum.is_on && !sum.left;
 }
 
-static bool drain_is_over(struct pools_watch *watch)
+static void look_for_drained(struct timer *timer)
 {
-	return is_drained(container_of(watch, struct daemon, drain.watch));
-}
-
-static void on_drained(struct pools_watch *watch)
-{
-	struct daemon *daemon = container_of(watch, struct daemon, drain.watch);
+	struct daemon *daemon = container_of(timer, struct daemon, drain.look);
 	struct drain_progress sum = lanes_drain(&daemon->lanes);
 
-	timer_clear(&daemon->drain.report);
+	if (sum.left) {
+		if (loop_now(daemon->loop) - daemon->drain.reported_at >= REPORT_PERIOD)
+			report(daemon);
+		timer_begin(timer, daemon->loop, LOOK_PERIOD, look_for_drained);
+		return;
+	}
 	timer_clear(&daemon->drain.deadline);
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "drain",
 	         "drained: no client is left; %" PRIu64 " closed between transactions, %" PRIu64
@@ -171,9 +164,7 @@ static void on_drained(struct pools_watch *watch)
 
 static void stop_drain(struct daemon *daemon)
 {
-	if (timer_is_set(&daemon->drain.report))
-		watches_stop(&daemon->watches, &daemon->drain.watch);
-	timer_clear(&daemon->drain.report);
+	timer_clear(&daemon->drain.look);
 	timer_clear(&daemon->drain.deadline);
 }
 
@@ -182,20 +173,13 @@ static void stop_drain(struct daemon *daemon)
 /* Leaves the listeners alone. */
 static void drain_clients(struct daemon *daemon, usec_t limit)
 {
-	bool is_watched = timer_is_set(&daemon->drain.report);
-
 	lanes_hold(&daemon->lanes);
 	LANES_EACH (lane, &daemon->lanes)
 		drain_begin(lane->clients, limit);
 	report(daemon);
 	lanes_release(&daemon->lanes);
-	timer_begin(&daemon->drain.report, daemon->loop, REPORT_PERIOD, on_report);
+	timer_begin(&daemon->drain.look, daemon->loop, LOOK_PERIOD, look_for_drained);
 	timer_begin(&daemon->drain.deadline, daemon->loop, limit, on_deadline);
-	if (is_watched)
-		return;
-	daemon->drain.watch =
-	    (struct pools_watch){ .is_done = drain_is_over, .on_done = on_drained };
-	watches_start(&daemon->watches, &daemon->drain.watch);
 }
 
 /* Begins a DRAIN, or changes its limit. See drain_begin(). */
@@ -228,13 +212,13 @@ static bool lane_stop_is_due(const struct daemon *daemon, const struct lane *lan
 	if (lane->pools->ending_count)
 		return false; /* for 10 s at most */
 	/* Consoles and unfinished logins do not delay a shutdown that has a deadline. */
-	return (lane->clients->count == 0 && lane->arriving_count == 0) ||
-	       (daemon->is_draining_to_end && drain_is_done(lane->clients));
+	if (daemon->is_draining_to_end && lane->clients->drain.is_on)
+		return !timer_is_set(&daemon->drain.look);
+	return lane->clients->count == 0 && lane->arriving_count == 0;
 }
 
-static bool stop_is_due(struct pools_watch *watch)
+static bool stop_is_due(const struct daemon *daemon)
 {
-	struct daemon *daemon = container_of(watch, struct daemon, watch);
 	bool is_due = true;
 
 	if (daemon->awaits == SHUTDOWN_WAIT_FOR_SERVERS && daemon->broker->moving_count)
@@ -244,10 +228,14 @@ static bool stop_is_due(struct pools_watch *watch)
 	return is_due;
 }
 
-static void on_stop_due(struct pools_watch *watch)
+static void look_for_end(struct timer *timer)
 {
-	struct daemon *daemon = container_of(watch, struct daemon, watch);
+	struct daemon *daemon = container_of(timer, struct daemon, stop);
 
+	if (!stop_is_due(daemon)) {
+		timer_begin(timer, daemon->loop, LOOK_PERIOD, look_for_end);
+		return;
+	}
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "shutdown", "%s, shutting down",
 	         daemon->awaits == SHUTDOWN_WAIT_FOR_SERVERS ? "all server connections are closed"
 	                                                     : "all clients have disconnected");
@@ -259,8 +247,7 @@ static void on_stop_due(struct pools_watch *watch)
 static void stop_waiting(struct daemon *daemon)
 {
 	timer_clear(&daemon->announced);
-	if (daemon->awaits != SHUTDOWN_NOW)
-		watches_stop(&daemon->watches, &daemon->watch);
+	timer_clear(&daemon->stop);
 	daemon->awaits = SHUTDOWN_NOW;
 }
 
@@ -273,7 +260,8 @@ static void stop_accepting(struct daemon *daemon)
 	bool is_first = !daemon->lanes.at[0].clients->is_shutting_down;
 	uint64_t id;
 
-	doors_do(daemon, listener_close_tcp);
+	TAILQ_EACH (door, &daemon->doors, node)
+		listener_close_tcp(door->listener);
 	id = broker_next_id(daemon->broker);
 	LANES_EACH (lane, &daemon->lanes) {
 		struct clients *clients = lane->clients;
@@ -311,8 +299,7 @@ void lifecycle_stop(struct daemon *daemon, enum shutdown_kind kind)
 	takeover_stop(daemon, kind);
 	if (kind == SHUTDOWN_WAIT_FOR_SERVERS)
 		refuse_work(daemon);
-	daemon->watch = (struct pools_watch){ .is_done = stop_is_due, .on_done = on_stop_due };
-	watches_start(&daemon->watches, &daemon->watch);
+	timer_begin(&daemon->stop, daemon->loop, LOOK_PERIOD, look_for_end);
 	lanes_release(&daemon->lanes);
 }
 
@@ -527,7 +514,6 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.loop = daemon->loop,
 		.log = daemon->log,
 		.lanes = &daemon->lanes,
-		.watches = &daemon->watches,
 		.daemon = daemon,
 		.config = &daemon->now.config,
 		.reload = reload_config,

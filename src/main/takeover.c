@@ -286,14 +286,7 @@ static void deal(struct takeover *takeover, struct channel_messages *round)
 	lanes_release(lanes);
 }
 
-/*
- * ---- rounds ----
- *
- *   GO --> records and descriptors, END --> all of them judged --> ACCEPTED --> YOURS --> used
- *
- * If a later round fails, the old process serves its connections to their end. As it would accept
- * clients again if this process closed the channel, that stays open until the old one has ended.
- */
+/* ---- rounds: net/channel.h ---- */
 
 /* How long the old process may be silent. */
 #define ROUND_LIMIT (10 * USEC_PER_SEC)

@@ -3,7 +3,7 @@
  * A listener: its sockets, which accept connections, and how they are opened and closed.
  *
  *   listening socket --> accept4() --> on_accept()
- *        \-- out of descriptors --> no socket is watched --> timer, or listener_retry()
+ *        \-- out of descriptors --> no socket is watched --> timer
  *
  * Hard here: a listening socket that cannot be served stays readable and would make the loop
  * spin. So while the listener rests, its sockets are not watched. It rests as often as
@@ -58,7 +58,7 @@ struct listener {
 
 #define ACCEPT_PER_TURN 64
 #define LAST_CALL_MAX 65536 /* accepted before closing: more than any backlog */
-#define REST_LIMIT (250 * USEC_PER_MS)
+#define REST_LIMIT (10 * USEC_PER_MS)
 
 static bool wants_clients(const struct listener *listener)
 {
@@ -149,14 +149,6 @@ static void on_ready(struct watch *watch, unsigned int what)
 void listener_accept(struct listener *listener, bool accepts)
 {
 	listener->is_paused = !accepts;
-	update_sockets(listener);
-}
-
-void listener_retry(struct listener *listener)
-{
-	if (!listener_is_resting(listener))
-		return;
-	timer_clear(&listener->rest);
 	update_sockets(listener);
 }
 

@@ -17,7 +17,7 @@
 
 #include "listening_priv.h"
 
-/* ---- records: handover_records.c ---- */
+/* ---- records: handover.c ---- */
 
 #define HANDOVER_HOST_SIZE 1024
 
@@ -155,16 +155,5 @@ void listening_describe(const struct server *server, struct server_record *recor
 
 /* Makes the listening connection of a server that has arrived; may close the server. */
 void listening_take(struct server *server, const struct server_record *record);
-
-/* ---- records, statements: handover_records.c ---- */
-
-/* For the first loop; values: a struct statement_record. */
-void handover_statement_take(struct pools *pools, struct pools_arrival *arrival,
-                             const void *values);
-
-void handover_statements_done(struct pools_arrival *arrival);
-
-/* The cluster that the record belongs to; borrows from it. false: it has another form. */
-bool handover_cluster_key(const struct cluster_record *record, struct cluster_key *key);
 
 #endif

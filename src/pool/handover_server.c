@@ -102,9 +102,9 @@ static void note_names(const struct server *server, struct server_record *record
 	text_copy(record->path, sizeof(record->path), server->place.path);
 }
 
-static struct server_record record_of(const struct server *server)
+static bool write_record(const struct server *server, struct channel *channel, struct buf *record)
 {
-	struct server_record record = {
+	struct server_record values = {
 		.id = server->id,
 		.is_for_lookups = server->pool->purpose == POOL_FOR_LOOKUPS,
 		.is_lent = server->state == SERVER_LENT,
@@ -124,16 +124,9 @@ static struct server_record record_of(const struct server *server)
 		.held = server->session.held | (server->lease.definition.state ? HELD_DDL : 0u),
 	};
 
-	note_names(server, &record);
+	note_names(server, &values);
 	if (server->is_listening)
-		listening_describe(server, &record);
-	return record;
-}
-
-static bool write_record(const struct server *server, struct channel *channel, struct buf *record)
-{
-	struct server_record values = record_of(server);
-
+		listening_describe(server, &values);
 	record_write(record, &server_record_table, &values);
 	return write_known(server, channel, record) && buf_ok(record);
 }
@@ -141,14 +134,13 @@ static bool write_record(const struct server *server, struct channel *channel, s
 bool handover_server_write(struct server *server, struct channel *channel)
 {
 	struct buf record = { .is_secret = true };
-	bool is_written = write_record(server, channel, &record);
+	bool ok = write_record(server, channel, &record);
 
 	stream_write_tls(&server->wire.stream, &record);
-	is_written = is_written && channel_send_record(channel, HANDOVER_SERVER, &record,
-	                                               server->wire.stream.watch.fd);
-	server->place.going = is_written ? SERVER_HANDED_OVER : SERVER_STAYS;
+	server->place.is_written = ok && channel_send_record(channel, HANDOVER_SERVER, &record,
+	                                                     server->wire.stream.watch.fd);
 	buf_wipe(&record);
-	return is_written;
+	return server->place.is_written;
 }
 
 void handover_server_let_go(struct server *server)
@@ -158,7 +150,7 @@ void handover_server_let_go(struct server *server)
 	struct loop *loop = pool->pools->shared.loop;
 
 	log_debug(&server->log, "handed over");
-	server->place.going = SERVER_STAYS;
+	server->place.is_written = false; /* it is in the list until the end of the turn */
 	loop_close_later(loop, stream_take_socket(&server->wire.stream));
 	if (borrower)
 		pool_part(pool, borrower, server);
@@ -319,16 +311,14 @@ static bool was_trusted_more(struct server *server, const struct server_source *
 static void take_held(struct server *server, const struct server_source *source,
                       const struct server_record *record)
 {
-	unsigned int held =
-	    (unsigned int)record->held & ((1u << HELD_KINDS) - 1) & ~HELD_DEFINITIONS;
+	uint64_t all = record->held & ~(uint64_t)HELD_DEFINITIONS;
+	unsigned int held = (unsigned int)all & ((1u << HELD_KINDS) - 1);
 
 	/* Its libraries are in its map. */
 	server_hold(server, held & ~(unsigned int)HELD_LIBRARY);
 	server_hold(server, (record->has_session ? HELD_SESSION : 0) |
 	                        (record->is_rest_unknown ? HELD_REST : 0));
-	if (held !=
-	    (record->held &
-	     ~(uint64_t)HELD_DEFINITIONS)) /* of a newer release: nobody here knows what ends it */
+	if (held != all) /* of a newer release: nobody here knows what ends it */
 		server_hold(server, HELD_LASTING);
 	if (was_trusted_more(server, source))
 		server_hold(server, HELD_UNKNOWN);
@@ -551,9 +541,8 @@ void server_parcel_end(struct server_parcel **parcel)
 
 bool server_may_move(struct server *server)
 {
-	if (!pool_is_home(server->state) || server->is_listening ||
-	    server->place.going != SERVER_STAYS || server->wire.has_flooded || pool_unfit(server) ||
-	    !is_at_rest(server))
+	if (!pool_is_home(server->state) || server->is_listening || server->place.is_written ||
+	    server->wire.has_flooded || pool_unfit(server) || !is_at_rest(server))
 		return false;
 	if (server->session.reports.list.count)
 		server_settle_reports(server); /* it may report too much: then it must be closed */
@@ -604,28 +593,21 @@ struct server_parcel *server_pack(struct server *server)
 		return NULL;
 	}
 	parcel->permit = permit_move(&server->place.permit);
-	server->place.going = SERVER_MOVES;
 	log_debug(&server->log, "moves to another loop");
 	server_forget(server);
 	return parcel;
-}
-
-/* Why the server must not be used here; CLOSE_NONE: it may. */
-static enum close_reason why_not(const struct server *server, usec_t packed_at)
-{
-	if (packed_at <= server->pool->pools->changed_at)
-		return CLOSE_RECONNECT;
-	if (server->close_reason)
-		return server->close_reason;
-	return pool_is_paused(server->pool) ? CLOSE_PAUSED : pool_host_reason(server);
 }
 
 /* The same as for a server that comes home, in pool_home(). */
 static struct server *settle_in(struct server *server, usec_t packed_at)
 {
 	struct pool *pool = server->pool;
-	enum close_reason reason = why_not(server, packed_at);
+	enum close_reason reason = server->close_reason;
 
+	if (packed_at <= pool->pools->changed_at)
+		reason = CLOSE_RECONNECT;
+	else if (reason == CLOSE_NONE)
+		reason = pool_is_paused(pool) ? CLOSE_PAUSED : pool_host_reason(server);
 	if (reason != CLOSE_NONE) {
 		pool_close_server(server, reason);
 		return NULL;
@@ -705,7 +687,7 @@ bool listening_write(const struct listener *listener, struct channel *channel)
 {
 	struct server *server = listener->listening->now->borrower.server;
 
-	return server->place.going == SERVER_HANDED_OVER || handover_server_write(server, channel);
+	return server->place.is_written || handover_server_write(server, channel);
 }
 
 bool listening_rejoin(struct listener *listener, struct pool *pool, uint64_t number)

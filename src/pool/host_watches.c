@@ -113,10 +113,7 @@ static struct roster *roster_of(const struct host_watch *watch)
 
 static void tell_changes(const struct host_watch *watch, const struct roster_changes *changes)
 {
-	struct pools *pools = pools_of(watch);
-
-	cluster_changed(watch->cluster->cluster, changes, pools->shared.log);
-	pools_changed(pools); /* DRAIN HOST waits for answers */
+	cluster_changed(watch->cluster->cluster, changes, pools_of(watch)->shared.log);
 }
 
 /* ---- what it connects to ---- */
@@ -735,7 +732,6 @@ static void update(struct host_watches *watches, bool tells)
 		TAILQ_EACH (watch, &watched->list, node)
 			update_watch(watch);
 	}
-	pools_changed(pools); /* what is not watched any more is not waited for */
 }
 
 void host_watches_update(struct pools *pools)

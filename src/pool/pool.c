@@ -120,7 +120,7 @@ void pool_note_relief(struct pool *pool) { pool->relieved_at = pool_now(pool); }
 /*
  * ---- all pools ----
  *
- * Walks that survive removals, and the notice that something has changed.
+ * Walks that survive removals.
  */
 
 void pools_wake(struct pools *pools)
@@ -128,11 +128,6 @@ void pools_wake(struct pools *pools)
 	TAILQ_EACH (pool, &pools->list, node)
 		pool_wake(pool);
 	share_wake_pools(&pools->member);
-}
-
-void pools_changed(struct pools *pools)
-{
-	watches_changed(pools->with.watches, pools->shared.loop);
 }
 
 void pools_sweep_later(struct pools *pools) { loop_defer(pools->shared.loop, &pools->sweep_task); }

@@ -25,8 +25,6 @@ static void count_busy(const struct server *server, int change)
 		return;
 	pool->database->busy_count += (unsigned int)change;
 	pool->pools->busy_count += (unsigned int)change;
-	if (change < 0)
-		watches_changed(pool->pools->with.watches, pool->pools->shared.loop);
 }
 
 static void count_server(const struct server *server, int change)
@@ -74,7 +72,6 @@ void pool_file_server(struct server *server, enum server_state from)
 	server_need_close(server, CLOSE_NONE);
 	cancel_forget_server(server);
 	pool_wake(pool);
-	pools_changed(pool->pools);
 }
 
 /* ---- adding and removing ---- */

@@ -44,7 +44,6 @@ static void on_arrival(struct letter *letter)
 		server->place.arrived_at = loop_now(pools->shared.loop);
 		pools->moved_in++;
 	}
-	pools_changed(pools);
 }
 
 /* Packs and posts it to a loop that was promised one. false: nothing has changed. */

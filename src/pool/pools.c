@@ -230,7 +230,7 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 	TAILQ_EACH (database, &pools->databases, node)
 		configure_database(database, old);
 	add_entries(pools);
-	if (pools->with.watches && pools->with.watches->loop == pools->shared.loop) {
+	if (pools->with.is_main) {
 		host_watches_configure(pools);
 		finders_configure(pools);
 	}
@@ -384,7 +384,6 @@ void pools_resume(struct pools *pools, struct database *database)
 	*(database ? &database->is_paused : &pools->is_paused) = false;
 	each_pool(pools, database, wake_pool, CLOSE_NONE);
 	host_watches_update(pools);
-	pools_changed(pools); /* a console that waits for the PAUSE must stop waiting */
 }
 
 void pools_reconnect(struct pools *pools, struct database *database)
@@ -494,14 +493,9 @@ void pools_go_on(struct pools *pools)
 	}
 	TAILQ_EACH (pool, &pools->list, node)
 		pool_wake(pool);
-	pools_changed(pools);
 }
 
-void pools_suspended(struct pools *pools)
-{
-	pools->suspend = SUSPEND_DONE;
-	pools_changed(pools);
-}
+void pools_suspended(struct pools *pools) { pools->suspend = SUSPEND_DONE; }
 
 /* ---- hosts ---- */
 

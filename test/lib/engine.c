@@ -32,8 +32,6 @@ static void must(bool is_so, const char *what)
 
 /* ---- the engine ---- */
 
-static void on_free(struct clients *clients) { (void)clients; }
-
 static struct console_session *open_door(void *arg, struct client *client, enum console_role role)
 {
 	(void)arg;
@@ -115,7 +113,7 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 
 	*engine = (struct engine){ .stop.run = count_turn,
 		                   .door.open = open_door,
-		                   .shared = { .digest_key = secret, .on_free = on_free } };
+		                   .shared = { .digest_key = secret } };
 	engine->shared.door = &engine->door;
 	listen_on(engine);
 	load(engine, settings, entry);
@@ -129,7 +127,6 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 	engine->shared.logins = first ? first->shared.logins : logins_new(&err);
 	engine->is_first = !first;
 	must(engine->broker != NULL, "no broker");
-	watches_init(&engine->watches, engine->loop, false);
 	engine->pools = pools_new(
 	    &(struct server_shared){
 		.loop = engine->loop,
@@ -139,7 +136,7 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 	    },
 	    &(struct pools_with){
 		.broker = engine->broker,
-		.watches = &engine->watches,
+		.is_main = true,
 		.statement_names = first ? &first->pools->statements.names : NULL,
 	    },
 	    engine->config, engine->users, &err);
@@ -164,7 +161,6 @@ void engine_close(struct engine *engine)
 {
 	clients_free(&engine->clients);
 	pools_free(&engine->pools);
-	watches_done(&engine->watches);
 	if (engine->is_first) {
 		broker_free(&engine->broker);
 		logins_free(&engine->shared.logins);

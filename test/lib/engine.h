@@ -20,7 +20,6 @@ struct engine {
 	struct params_table *params;
 	struct verifiers *verifiers;
 	struct broker *broker;
-	struct watches watches; /* of this loop */
 	struct clients_shared shared;
 	bool is_first; /* it owns the broker and what logins share */
 	struct pools *pools;

@@ -43,7 +43,6 @@ struct console_with {
 	struct loop *loop;
 	struct log *log;
 	const struct lanes *lanes; /* the clients are made later, before the loop runs */
-	struct watches *watches;
 
 	/* What only main can do. Called from the loop; no function may free the console. */
 	struct daemon *daemon;

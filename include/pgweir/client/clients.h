@@ -61,8 +61,6 @@ struct clients_shared {
 	struct homes homes;
 	/* Clients must use descriptors below this one. 0 = no limit. */
 	int files_for_clients;
-	/* Called when a descriptor has become free. */
-	void (*on_free)(struct clients *clients);
 	/*
 	 * Called for a cancel request with a key that no client here has. true: the callee handles
 	 * it, and ends the connection that it came from, unless there is one left in `farewell`.
@@ -226,9 +224,6 @@ void clients_go_on(struct clients *clients);
 void drain_begin(struct clients *clients, usec_t limit);
 void drain_overrun(struct clients *clients);
 void drain_end(struct clients *clients);
-
-/* Whether none of these clients is left for DRAIN. */
-bool drain_is_done(const struct clients *clients);
 
 /* The progress of DRAIN in all lanes: see lanes_drain(). */
 struct drain_progress {

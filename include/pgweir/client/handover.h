@@ -13,6 +13,39 @@
 #include "pgweir/client/lanes.h"
 #include "pgweir/pool/handover.h"
 
+/* ---- the record of a client ---- */
+
+#define SESSION_TEXT_MAX 200  /* bytes of a statement that are kept */
+#define SESSION_HELD_MAX 1200 /* bytes of session->held: client/session/session_show.c */
+
+/*
+ * Texts and bytes are borrowed, as in pool/handover_priv.h, and the optional fields at the end of a
+ * table are not in the plain format. Those of its statements follow: client/statements/.
+ */
+struct client_record {
+	char database[CONFIG_DATABASE_NAME_MAX + 1];
+	char role[CONFIG_USER_NAME_MAX + 1];
+	char pool[CONFIG_USER_NAME_MAX + 1]; /* role of its pool on that database */
+	uint64_t id, wait_number;
+	struct address peer;
+	struct bytes params, startup, key, kept, unsent;
+	usec_t connected_at, request_at, xact_at, idle_since, waiting_since;
+	bool is_lent, was_notified, is_skipping;
+	char gate[CONFIG_DATABASE_NAME_MAX + 1]; /* its listener, if that has an entry */
+	uint32_t rules, patience;                /* of its borrower */
+	/* session state, if has_session: client/session/session_state.c */
+	uint32_t touched, pins, pinning;
+	bool has_session, has_slot, was_discarded, was_told, asks_sequences;
+	usec_t pinned_at;
+	struct bytes text, names, held;
+	/* what it listens to, and what it has not got yet; 0: it does not listen */
+	uint64_t listening;    /* number of the listening connection */
+	struct bytes channels; /* name\0 */
+	struct bytes unread;   /* NotificationResponses */
+};
+
+extern const struct record_table client_record_table;
+
 /* ---- the process that hands over ---- */
 
 /*

@@ -62,10 +62,19 @@ void drain_describe(const struct lanes *lanes, char *text, size_t size);
  * A client parcel: a client between two loops, before its login. It goes to the loop that has the
  * console, that has the client whose cancel key it sent, or in which its pool is at home. It has
  * its connection, maybe encrypted, its packet, and its address as a PROXY header gave it. The
- * client notices nothing.
+ * client notices nothing. One that was only accepted has its descriptor.
  */
 
-struct client_parcel;
+struct client_parcel {
+	struct letter letter; /* of who sends it, */
+	struct lane *to;      /* as this one */
+	struct stream_parcel stream;
+	struct client_shown shown;
+	struct address peer;
+	struct gate *gate;
+	uint64_t id;
+	usec_t connected_at; /* 0: it was only accepted */
+};
 
 /*
  * Takes the client out of its clients; only within send_elsewhere(). It is freed at the end of the

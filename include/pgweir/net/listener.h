@@ -3,8 +3,8 @@
  * Listeners: all sockets on which clients connect, as one object.
  *
  * If file descriptors (or memory for them) run out, the listener rests: it accepts nothing,
- * logs that once, and tries again after a moment, or as soon as listener_retry() reports a free
- * descriptor. Connected clients are not affected; new ones wait in the kernel's backlog.
+ * logs that once, and tries again after a moment. Connected clients are not affected; new ones wait
+ * in the kernel's backlog.
  */
 #ifndef PGWEIR_NET_LISTENER_H
 #define PGWEIR_NET_LISTENER_H
@@ -55,7 +55,7 @@ struct listener_options {
 	 * listener_close_tcp().
 	 */
 	void (*on_accept)(void *arg, int fd, const struct address *peer);
-	/* Descriptors have run out: may close some, and call listener_retry(). NULL: none. */
+	/* Descriptors have run out: may close some. NULL: none. */
 	void (*on_shortage)(void *arg);
 	void *arg;
 	struct logger log;
@@ -86,9 +86,6 @@ bool listener_is_given(const struct listener *listener);
 /* Whether to accept connections, at first true; else they wait in the backlog. */
 void listener_accept(struct listener *listener, bool accepts);
 bool listener_is_paused(const struct listener *listener);
-
-/* Reports a free descriptor: a resting listener tries again. Cheap if it does not rest. */
-void listener_retry(struct listener *listener);
 
 /*
  * Closes the TCP sockets, for a graceful shutdown; the Unix socket stays open. Accepts the

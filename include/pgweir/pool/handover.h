@@ -24,11 +24,14 @@ bool handover_server_can_move(const struct server *server);
 /* Writes pools, databases and users; !is_first: only what was counted since the last call. */
 bool pools_write(struct pools *pools, struct channel *channel, bool is_first);
 
+/* What is known of hosts, and what an administrator has set. Once, behind all pools. */
+bool handover_write_hosts(struct pools *pools, struct channel *channel);
+
 /* Writes the statement, unless it was written before; image: its own, or that of a server. */
 bool handover_write_statement(struct statement *statement, const struct statement_image *image,
                               struct channel *channel);
 
-/* Writes a server that may leave, without its borrower, and marks it as SERVER_HANDED_OVER. */
+/* Writes a server that may leave, without its borrower, and marks it. */
 bool handover_server_write(struct server *server, struct channel *channel);
 
 /* Of all that may leave and are not lent. !is_first: only those of pools without clients. */
@@ -53,8 +56,6 @@ struct pools_arrival {
 	/* ids of clients and servers up to this one are from the other process */
 	uint64_t last_id;
 	struct arrived_statement *statements; /* by their numbers in the other process */
-	struct cluster **clusters; /* one reference each, so that they are there for its pools */
-	size_t cluster_count, cluster_capacity;
 	/* has arrived, and waits for the record of its client */
 	struct server *lent;
 };
@@ -99,7 +100,7 @@ void pools_take_end(struct pools *pools, struct pools_arrival *arrival);
 
 void pools_arrival_done(struct pools_arrival *arrival);
 
-/* ---- parts of records: handover_records.c ---- */
+/* ---- parts of records ---- */
 
 /* Checks a parameter map as params_text() writes it. */
 bool handover_params_are_good(struct bytes pairs);

@@ -10,12 +10,11 @@
 #include "pgweir/pool/peer_pool.h"
 #include "pgweir/pool/pool.h"
 #include "pgweir/pool/server/params.h"
-#include "pgweir/pool/watches.h"
 
 /* What pools need beyond their servers (struct server_shared). Borrowed; it outlives the pools. */
 struct pools_with {
-	struct broker *broker;   /* of all loops */
-	struct watches *watches; /* of all loops: pools_changed() */
+	struct broker *broker; /* of all loops */
+	bool is_main;          /* of the main thread: they watch and find hosts */
 	/* of the process, for all its loops; copied. NULL: these pools draw their own */
 	struct statement_names *statement_names;
 	const struct peers *peers; /* NULL: none by DNS */
@@ -241,9 +240,6 @@ usec_t pools_longest_wait(const struct pools *pools, usec_t now);
 /* At the first server. The owner reads next_server, advances, and stops it. */
 void pools_walk_start(struct pools *pools, struct pools_walk *walk);
 void pools_walk_stop(struct pools *pools, struct pools_walk *walk);
-
-/* Something changed that a watch may wait for. */
-void pools_changed(struct pools *pools);
 
 /*
  * ---- hosts ----

@@ -41,8 +41,6 @@
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pool/handover.h"
 
-#include "../client_records_priv.h"
-
 /*
  * What the client waits for.
  *

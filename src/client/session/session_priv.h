@@ -24,6 +24,7 @@
 #include "../batch_priv.h"
 #include "../client_priv.h"
 
+#include "pgweir/client/handover.h"
 #include "pgweir/client/session.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql_block.h"
@@ -33,7 +34,6 @@
 #include "pgweir/pool/server/question.h"
 #include "pgweir/pool/server/server.h"
 
-struct client_record;
 struct facts;
 struct listener;
 

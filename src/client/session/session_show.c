@@ -4,7 +4,6 @@
  */
 #include "pgweir/pool/server/params.h"
 
-#include "../client_records_priv.h"
 #include "session_priv.h"
 
 /* ---- the kinds ---- */

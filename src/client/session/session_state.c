@@ -14,7 +14,6 @@
 #include "pgweir/pgwire/sql_digest.h"
 #include "pgweir/pgwire/sql_token.h"
 
-#include "../client_records_priv.h"
 #include "session_priv.h"
 
 /* A function may have set placeholders, whose names need not be in any text of the client. */

@@ -8,10 +8,10 @@
  */
 #include <stdlib.h>
 
+#include "pgweir/pgwire/sql.h"
 #include "pgweir/pgwire/sql_token.h"
 #include "pgweir/pool/server/params.h"
 
-#include "../client_records_priv.h"
 #include "session_priv.h"
 
 /* What a DISCARD ALL touches. */

@@ -5,8 +5,6 @@
  */
 #include "statements_priv.h"
 
-#include "../client_records_priv.h"
-
 /*
  * ---- frames that must be complete ----
  *
@@ -525,6 +523,34 @@ struct statement *statements_find(const struct client *client, const char *name)
 }
 
 /* ---- hand-over to another process ---- */
+
+#define NAME_MAX_SIZE ((size_t)1024 * 1024)
+
+/* A client's record ends with any number of these. */
+struct name_record {
+	struct bytes name;
+	uint64_t number;
+	/* as the client knows that statement */
+	uint32_t columns;
+	usec_t parsed_at;
+};
+
+static const struct record_field name_fields[] = {
+	RECORD_BYTES_FIELD('N', struct name_record, name, NAME_MAX_SIZE),
+	RECORD_FIELD('m', struct name_record, number),
+	RECORD_FIELD('T', struct name_record, columns, RECORD_OPTIONAL),
+	RECORD_FIELD('p', struct name_record, parsed_at, RECORD_OPTIONAL),
+};
+
+static bool is_name_good(const void *values)
+{
+	const struct name_record *record = values;
+
+	return record->name.count && !memchr(record->name.at, 0, record->name.count);
+}
+
+const struct record_table name_record_table =
+    RECORD_TABLE("named statement", name_fields, is_name_good);
 
 static bool write_name(const struct client_statement *entry, bool is_plain, struct buf *record,
                        struct channel *channel)

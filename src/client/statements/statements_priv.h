@@ -101,6 +101,8 @@ static inline void statements_leave_server(struct client *client)
 		statements_leave(client);
 }
 
+extern const struct record_table unnamed_record_table, sql_record_table, name_record_table;
+
 /* Write them at the end of the client's record for another process. false: not sent. */
 bool statements_write(const struct client *client, struct buf *record, struct channel *channel);
 /* client NULL: only checks them. */

@@ -17,8 +17,6 @@
 
 #include "pgweir/pgwire/message.h"
 
-#include "../client_records_priv.h"
-
 static void settle(struct ledger_change *change, bool is_done)
 {
 	struct unnamed *unnamed = container_of(change, struct unnamed, change);
@@ -244,6 +242,50 @@ bool statements_spare_unnamed(struct client *client)
 }
 
 /* ---- hand-over to another process ---- */
+
+/* The unnamed statement; no record if there is none. */
+struct unnamed_record {
+	bool has_text, is_here;
+	uint64_t number; /* 0: no statement */
+};
+
+/*
+ * Not written any more: older releases say by it that the unnamed statement is a PREPARE, EXECUTE
+ * or DEALLOCATE, with another name on the server.
+ */
+struct sql_record {
+	uint64_t kind; /* enum sql_kind */
+	bool is_bound;
+	char name[sizeof(((struct sql_statement *)0)->name)];
+	uint64_t number;
+};
+
+static const struct record_field unnamed_fields[] = {
+	RECORD_FIELD('X', struct unnamed_record, has_text),
+	RECORD_FIELD('x', struct unnamed_record, is_here),
+	RECORD_FIELD('y', struct unnamed_record, number),
+};
+
+const struct record_table unnamed_record_table =
+    RECORD_TABLE("unnamed statement", unnamed_fields, NULL);
+
+static const struct record_field sql_fields[] = {
+	RECORD_FIELD('Q', struct sql_record, kind),
+	RECORD_FIELD('b', struct sql_record, is_bound),
+	RECORD_FIELD('q', struct sql_record, name),
+	RECORD_FIELD('z', struct sql_record, number),
+};
+
+static bool is_sql_good(const void *values)
+{
+	const struct sql_record *record = values;
+
+	return record->kind == SQL_PREPARE || record->kind == SQL_EXECUTE ||
+	       record->kind == SQL_DEALLOCATE || record->kind == SQL_FORGET;
+}
+
+const struct record_table sql_record_table =
+    RECORD_TABLE("unnamed statement in SQL", sql_fields, is_sql_good);
 
 bool unnamed_write(const struct client *client, struct buf *record, struct channel *channel)
 {

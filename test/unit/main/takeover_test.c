@@ -5,9 +5,10 @@
 #include "../../../src/main/daemon_priv.h"
 
 #include "pgweir/base/hash.h"
+#include "pgweir/client/handover.h"
 #include "pgweir/net/stream.h"
 
-#include "../../../src/client/client_records_priv.h"
+#include "../../../src/client/statements/statements_priv.h"
 #include "../../../src/pool/handover_priv.h"
 
 #include "../unit.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/handover_records.c: which records are good, and counters between two versions with different
+ * pool/handover.c: which records are good, and counters between two versions with different
  * lists.
  */
 #include "../../../src/pool/handover_priv.h"

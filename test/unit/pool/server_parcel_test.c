@@ -255,7 +255,7 @@ static const char *unsettle(struct server *server, size_t number)
 {
 	switch (number) {
 	case 0:
-		server->place.going = SERVER_HANDED_OVER;
+		server->place.is_written = true;
 		return "it was written to the hand-over";
 	case 1:
 		server->is_listening = true;
@@ -279,8 +279,7 @@ static const char *unsettle(struct server *server, size_t number)
 
 static void settle_again(struct server *server)
 {
-	server->place.going = SERVER_STAYS;
-	server->is_listening = server->wire.has_flooded = false;
+	server->place.is_written = server->is_listening = server->wire.has_flooded = false;
 	server_held_after(server, HELD_SETTLED);
 	server->wire.frame_left = 0;
 	server->wire.farewell = FAREWELL_NONE;

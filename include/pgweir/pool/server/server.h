@@ -212,13 +212,6 @@ struct server_standby {
 	usec_t at;         /* when that was found out */
 };
 
-/* Where it goes. */
-enum server_going {
-	SERVER_STAYS,
-	SERVER_HANDED_OVER, /* it is written to the hand-over: pool/handover.h */
-	SERVER_MOVES        /* to another loop, where it counts for the same limits */
-};
-
 /* Where it is: at a host, in lists, and among the loops. */
 struct server_place {
 	TAILQ_ENTRY(server) node;             /* in the pool's list of this state */
@@ -234,8 +227,8 @@ struct server_place {
 	char path[108];                      /* and its path, for a Unix socket */
 	uint64_t *read_count; /* of its host: database_count_read(). NULL: not looked up yet */
 	struct server_standby standby;
-	usec_t arrived_at; /* when it came from another loop; 0: it was opened in this one */
-	enum server_going going;
+	usec_t arrived_at;     /* when it came from another loop; 0: it was opened in this one */
+	bool is_written;       /* to the hand-over: pool/handover.h */
 	bool is_login_counted; /* in tally->login_count */
 };
 
