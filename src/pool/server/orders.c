@@ -13,7 +13,6 @@
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/message.h"
-#include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pool/server/question.h"
 
 /*
@@ -322,18 +321,6 @@ static bool ask_again(struct server *server)
 	return next.parts;
 }
 
-/* Asks what connect_query has set, since a client must get that, too. */
-static void ask_defaults(struct server *server)
-{
-	struct sql_names names = { 0 };
-
-	sql_names_read(&names, bytes_text(server->site->entry->connect_query), true);
-	server_order(server, &(struct order){ .kind = ORDER_ASK,
-	                                      .parts = QUESTION_PARAMS,
-	                                      .names = buf_bytes(&names.list) });
-	sql_names_free(&names);
-}
-
 /* An order for the borrower is done. */
 static void answer(struct server *server, enum order_kind kind)
 {
@@ -355,40 +342,12 @@ static void answer(struct server *server, enum order_kind kind)
 /* The order has done what it is for, or its failure does not matter. */
 static void go_on_after(struct server *server, enum order_kind kind)
 {
-	bool is_all = server->orders.on_done && server->state == SERVER_LOGIN;
+	bool is_all = server->state == SERVER_LOGIN || kind == ORDER_REPLAY;
 
 	if (server->orders.on_done)
 		server->orders.on_done(server);
 	if (is_all || server_is_over(server))
 		return;
-	switch (kind) {
-	case ORDER_CONNECT:
-		if (server->site->knows_defaults && !server_is_dedicated(server))
-			ask_defaults(server);
-		else
-			server->site->ops->on_login_done(server);
-		return;
-	case ORDER_REPLAY:
-		server_discard_end(server, !server->orders.has_failed);
-		if (server->orders.has_failed) {
-			server->site->ops->on_params_refused(server);
-			return;
-		}
-		server_held_after(server, HELD_CLEANED);
-		server_confirm_params(server);
-		timer_clear(&server->timer);
-		server->lease.borrower->ops->on_lent(server->lease.borrower);
-		return;
-	case ORDER_ASK:
-		if (server->state != SERVER_LOGIN)
-			break;
-		server_take_defaults(server, &server->orders.question->facts);
-		server_question_free(&server->orders.question);
-		server->site->ops->on_login_done(server);
-		return;
-	default:
-		break;
-	}
 	if (server->state == SERVER_LENT)
 		answer(server, kind);
 	else

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "pgweir/base/container_of.h"
+#include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pool/server/question.h"
 
 #include "server_priv.h"
@@ -253,14 +254,39 @@ static void close_unfit(struct server *server, enum close_reason reason)
 	server_close_for(server, reason);
 }
 
+static void defaults_done(struct server *server)
+{
+	server_take_defaults(server, &server->orders.question->facts);
+	server_question_free(&server->orders.question);
+	server->site->ops->on_login_done(server);
+}
+
+/* Asks what connect_query has set, since a client must get that, too. */
+static void connect_done(struct server *server)
+{
+	struct sql_names names = { 0 };
+
+	if (!server->site->knows_defaults || server_is_dedicated(server)) {
+		server->site->ops->on_login_done(server);
+		return;
+	}
+	sql_names_read(&names, bytes_text(server->site->entry->connect_query), true);
+	server_order(server, &(struct order){ .kind = ORDER_ASK,
+	                                      .parts = QUESTION_PARAMS,
+	                                      .names = buf_bytes(&names.list),
+	                                      .on_done = defaults_done });
+	sql_names_free(&names);
+}
+
 static void slots_done(struct server *server)
 {
 	const char *connect_query = server->site->entry->connect_query;
 
 	/* Physical replication has no database and no SQL. */
 	if (connect_query && server->replication != REPLICATION_PHYSICAL)
-		server_order(server,
-		             &(struct order){ .kind = ORDER_CONNECT, .text = connect_query });
+		server_order(server, &(struct order){ .kind = ORDER_CONNECT,
+		                                      .text = connect_query,
+		                                      .on_done = connect_done });
 	else
 		server->site->ops->on_login_done(server);
 }
