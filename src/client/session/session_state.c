@@ -344,9 +344,7 @@ static void note_catalog(struct session *session)
 
 static void note_map(struct session *session, const struct params *params)
 {
-	const char *at = NULL, *name, *value;
-
-	while (params_next(params, &at, &name, &value)) {
+	PARAMS_EACH (name, value, params) {
 		if (strchr(name, '.'))
 			session_add_placeholder(session, bytes_text(name));
 	}

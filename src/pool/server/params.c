@@ -200,10 +200,9 @@ static unsigned int write_changed(struct params_table *table, const struct param
 
 static void find_starts(struct params *map)
 {
-	const char *at = NULL, *name, *value;
 	uint32_t *start = map->starts;
 
-	while (params_next(map, &at, &name, &value))
+	PARAMS_EACH (name, value, map)
 		*start++ = (uint32_t)(name - text_of(map));
 }
 
