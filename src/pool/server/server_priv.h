@@ -90,13 +90,6 @@ void server_canceled(struct server *server);
 void server_keep_not(struct server *server);
 void server_give_up(struct server *server);
 
-/* Chooses a host and starts to connect. false: *err has the reason. server_host.c */
-bool server_find_host(struct server *server, struct err *err);
-
-void server_heard(struct server *server);
-
-void server_dial_again(struct server *server);
-
 /*
  * Whether the borrower's last batch is kept and may be sent to another server, if it has not run.
  * server_has_not_run(): and that is certain before the server replies: enough of it was not

@@ -90,7 +90,6 @@ struct catalog_reading;
 /* State that exists only until the server has logged in. */
 struct server_login {
 	struct dial dial;
-	void (*on_connected)(struct dial *dial, int fd, const struct err *err);
 	struct resolver_ask ask;
 	struct server *server;
 	/* until the host's first message, if there is another host to try */
