@@ -256,61 +256,28 @@ static struct bytes find_ours(struct server *server, struct bytes body,
 	return at ? bytes_of(at, name.count) : bytes_of("", 0);
 }
 
-/* ---- texts with our name of a statement ---- */
-
-struct renamed {
-	struct ledger_change base;
-	struct ledger_change *change;
-	struct server_renaming renaming;
-};
-
-static void settle_renamed(struct ledger_change *change, bool is_done)
-{
-	struct renamed *renamed = (struct renamed *)change;
-
-	renamed->change->settle(renamed->change, is_done);
-	free(renamed);
-}
-
-struct ledger_change *server_renamed(struct ledger_change *change,
-                                     const struct server_renaming *renaming)
-{
-	struct renamed *renamed = calloc(1, sizeof(*renamed));
-
-	if (!renamed) {
-		change->settle(change, false);
-		return NULL;
-	}
-	*renamed = (struct renamed){
-		.base = { settle_renamed, change->statement, change->name },
-		.change = change,
-		.renaming = *renaming,
-	};
-	return &renamed->base;
-}
-
 /*
  * The position of an error in the client's text. 0: none. In an EXECUTE, it may be a position in
  * the text of the prepared statement, which PostgreSQL has analyzed again; but then the error is
  * not about a value.
  */
-static unsigned long position_of(const struct renamed *renamed, const char *position,
+static unsigned long position_of(const struct ledger_change *change, const char *position,
                                  const char *sqlstate)
 {
-	const struct server_renaming *renaming = &renamed->renaming;
+	const struct server_renaming *renaming = change->renaming;
 	unsigned long at = strtoul(position, NULL, 10);
 	bool is_behind = at > (unsigned long)renaming->before + renaming->ours;
 
 	if (!renaming->is_known ||
-	    (renamed->base.statement && !(is_behind && strncmp(sqlstate, "22", 2) == 0)))
+	    (change->statement && !(is_behind && strncmp(sqlstate, "22", 2) == 0)))
 		return 0;
 	if (is_behind)
 		return at - renaming->ours + renaming->theirs;
 	return at <= renaming->before ? at : (unsigned long)renaming->before + 1;
 }
 
-/* Adds the fields of an error, without those that must be left out. */
-static void add_fields(struct buf *out, struct bytes body, const struct renamed *renamed,
+/* Adds the fields of an error. renamed: of a text with our name, or NULL. */
+static void add_fields(struct buf *out, struct bytes body, const struct ledger_change *renamed,
                        const char *sqlstate)
 {
 	const char *text;
@@ -321,7 +288,7 @@ static void add_fields(struct buf *out, struct bytes body, const struct renamed 
 		body = bytes_skip(body, 1);
 		if (!bytes_take_text(&body, &text))
 			return;
-		if (type == 'P') {
+		if (type == 'P' && renamed) {
 			unsigned long at = position_of(renamed, text, sqlstate);
 
 			if (!at)
@@ -332,21 +299,34 @@ static void add_fields(struct buf *out, struct bytes body, const struct renamed 
 		buf_add_byte(out, type);
 		buf_add_cstr(out, text);
 	}
-	buf_add_byte(out, 0);
 }
 
-/* With the client's name of the statement and its position. false: no change is needed. */
-static bool say_renamed(struct server *server, struct bytes body, const char *sqlstate,
+/* The borrower's HINT for a refusal, and its DETAIL. NULL: the error says enough. */
+static const char *explain(const struct server *server, const struct report *report,
+                           struct buf *detail)
+{
+	struct borrower *borrower = server->lease.borrower;
+
+	if (strcmp(report->sqlstate, "25006") != 0 || report->detail || report->hint || !borrower ||
+	    !borrower->ops->explains_refusal)
+		return NULL;
+	return borrower->ops->explains_refusal(borrower, detail);
+}
+
+/*
+ * With the client's name of the statement and its position, or else with the borrower's words.
+ * false: no change is needed.
+ */
+static bool say_changed(struct server *server, struct bytes body, const struct report *report,
                         const struct ledger_change *change)
 {
-	bool is_text = change->settle == settle_renamed;
+	bool is_text = change && change->renaming;
 	struct bytes name =
-	    change->name ? find_ours(server, body, change->statement) : bytes_of("", 0);
-	struct buf renamed = { 0 };
+	    change && change->name ? find_ours(server, body, change->statement) : bytes_of("", 0);
+	struct buf *out = &server->wire.replacement, renamed = { 0 }, detail = { 0 };
+	const char *hint = name.count || is_text ? NULL : explain(server, report, &detail);
 	size_t frame;
 
-	if (!name.count && !is_text)
-		return false;
 	if (name.count) {
 		const char *behind = name.at + name.count;
 
@@ -355,47 +335,23 @@ static bool say_renamed(struct server *server, struct bytes body, const char *sq
 		buf_add(&renamed, behind, (size_t)(body.at + body.count - behind));
 		body = buf_bytes(&renamed);
 	}
-	frame = message_begin(&server->wire.replacement, 'E');
-	if (is_text)
-		add_fields(&server->wire.replacement, body, (const struct renamed *)change,
-		           sqlstate);
-	else
-		buf_add(&server->wire.replacement, body.at, body.count);
-	message_end(&server->wire.replacement, frame);
-	server->wire.replacement.is_broken |= !buf_ok(&renamed);
-	buf_free(&renamed);
-	return true;
-}
-
-/* ---- words for a refusal ---- */
-
-/* Sends the error with the borrower's DETAIL and HINT. false: the error needs no change. */
-static bool say_explained(struct server *server, struct bytes body, const struct report *report)
-{
-	const struct borrower *borrower = server->lease.borrower;
-	struct buf *out = &server->wire.replacement, detail = { 0 };
-	const char *hint = NULL;
-	bool is_said;
-	size_t frame;
-
-	if (strcmp(report->sqlstate, "25006") == 0 && !report->detail && !report->hint &&
-	    borrower && borrower->ops->explains_refusal)
-		hint = borrower->ops->explains_refusal(server->lease.borrower, &detail);
-	if (hint && buf_ok(&detail)) {
+	if (name.count || is_text || hint) {
 		frame = message_begin(out, 'E');
-		buf_add(out, body.at, body.count - 1); /* without the zero at its end */
-		buf_add_byte(out, 'D');
-		buf_add_cstr(out, buf_text(&detail));
-		buf_add_byte(out, 'H');
-		buf_add_cstr(out, hint);
+		add_fields(out, body, is_text ? change : NULL, report->sqlstate);
+		if (hint) {
+			buf_add_byte(out, 'D');
+			buf_add_cstr(out, buf_text(&detail));
+			buf_add_byte(out, 'H');
+			buf_add_cstr(out, hint);
+		}
 		buf_add_byte(out, 0);
 		message_end(out, frame);
 	}
-	is_said = out->count && buf_ok(out);
-	if (!is_said)
+	if (!buf_ok(out) || !buf_ok(&renamed) || !buf_ok(&detail))
 		buf_free(out);
+	buf_free(&renamed);
 	buf_free(&detail);
-	return is_said;
+	return out->count;
 }
 
 /* ---- a host that accepts no writes any more ---- */
@@ -555,8 +511,7 @@ static enum frame_fate request_failed(struct server *server, const struct server
 			server->wire.replacement = server->lease.replay.withheld;
 			server->lease.replay.withheld = (struct buf){ 0 };
 			fate = FRAME_REPLACE;
-		} else if ((change && say_renamed(server, error->body, report->sqlstate, change)) ||
-		           say_explained(server, error->body, report)) {
+		} else if (say_changed(server, error->body, report, change)) {
 			fate = FRAME_REPLACE;
 		}
 		if (is_wrong && tries_again(server)) {

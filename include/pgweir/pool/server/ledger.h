@@ -51,6 +51,7 @@ enum ledger_fate {
 	LEDGER_DROPPED
 };
 
+struct server_renaming;
 struct statement;
 
 /*
@@ -64,6 +65,8 @@ struct ledger_change {
 	const struct statement *statement;
 	/* the client's name of the statement; NULL: not needed */
 	const char *name;
+	/* of a text that was sent with our name; NULL: of none */
+	const struct server_renaming *renaming;
 };
 
 /*

@@ -291,21 +291,17 @@ struct ledger_call *server_note_call(struct server *server, enum ledger_kind kin
 /* The change of a LEDGER_REFUSED_PARSE or _QUERY: the client gets this error. NULL: no memory. */
 struct ledger_change *server_refusal(const struct err *err);
 
-/* Our name of a statement in place of the client's: where. Errors count characters from 1. */
+/*
+ * Our name of a statement in place of the client's: where. Errors count characters from 1, and get
+ * positions in the client's text, or none if they may be positions in the text of the prepared
+ * statement.
+ */
 struct server_renaming {
 	bool is_known;   /* false: the characters cannot be counted, so errors get no position */
 	uint32_t before; /* characters before the name */
 	uint32_t ours;   /* characters of our name, with its quotes */
 	uint32_t theirs; /* characters of the name in the client's text */
 };
-
-/*
- * Wraps the change of a request that sends such a text: errors get positions in the client's text,
- * or none if they may be positions in the text of the prepared statement. Owns `change`, also if
- * there is no memory: then the result is NULL.
- */
-struct ledger_change *server_renamed(struct ledger_change *change,
-                                     const struct server_renaming *renaming);
 
 /* The change of a LEDGER_TYPES: gets what a statement is told to be. settle() frees it. */
 struct description {
