@@ -423,7 +423,7 @@ static void add_watch(struct watched_host *host, const struct address *address)
 		watch->at.address = &watch->address;
 		where = address_format_host(&watch->address, text, sizeof(text));
 	}
-	hosts_init(&watch->hosts, &cluster->watches->pools->with.broker->reach);
+	watch->hosts.reach = &cluster->watches->pools->with.broker->reach;
 	if (!hosts_configure(&watch->hosts, where, host->port, LOAD_BALANCE_DISABLE)) {
 		free_watch(watch);
 		return;

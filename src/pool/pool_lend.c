@@ -55,7 +55,7 @@ void pool_leave(struct borrower *borrower)
 	pool_drop_place(borrower);
 	if (server) {
 		bool is_whole =
-		    server_rest(server) >= REST_MID_RESPONSE && !borrower->is_mid_message;
+		    server_rest(server) >= REST_MID_RESPONSE && !server->wire.is_mid_request;
 
 		if (is_whole && server->replication == REPLICATION_NONE) {
 			pool_return(borrower);

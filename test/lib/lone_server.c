@@ -203,7 +203,7 @@ void lone_server_open(struct lone_server *lone, const char *settings)
 		.config = lone->config,
 	};
 	reach_init(&lone->reach);
-	hosts_init(&lone->hosts, &lone->reach);
+	lone->hosts = (struct hosts){ .reach = &lone->reach };
 	lone->site = (struct server_site){
 		.shared = &lone->shared,
 		.ops = &pool_ops,

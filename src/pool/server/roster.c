@@ -288,9 +288,7 @@ enum close_reason roster_stay(struct roster *roster, const struct roster_at *at,
 		                                                 : CLOSE_HOST_DRAINED;
 	if (!row || target == TARGET_ANY)
 		return CLOSE_NONE;
-	if ((row->known.role != HOST_ROLE_UNKNOWN &&
-	     !roster_is_target(target, row->known.role, row->known.is_read_only)) ||
-	    row->is_diverged ||
+	if (fit_of_role(row, target) == ROSTER_NO ||
 	    (row->is_doubted && (target == TARGET_PRIMARY || target == TARGET_READ_WRITE)))
 		return CLOSE_HOST_ROLE;
 	return row->is_lost ? CLOSE_HOST_LOST : CLOSE_NONE;
