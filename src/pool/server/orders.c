@@ -26,12 +26,6 @@
  * asks behind that Sync waits until it is answered.
  */
 
-void server_discard_begin(struct server *server, enum server_discard how)
-{
-	server->lease.sequences.discard = how;
-	server->lease.sequences.state = SEQUENCES_OWN;
-}
-
 void server_discard_end(struct server *server, bool is_done)
 {
 	enum server_discard discard = server->lease.sequences.discard;
@@ -126,25 +120,19 @@ static bool add_named_closes(struct server *server, struct bytes names, struct b
 	return is_noted && note(server, LEDGER_SYNC, NULL);
 }
 
-static void write_question(const struct server *server, struct buf *text)
+static bool add_question(struct server *server, bool is_apart, struct buf *out)
 {
 	const char *version = params_find(server->session.baseline, "server_version");
 	struct server_question *question = server->orders.question;
+	struct buf text = { 0 };
+	bool is_added;
 
 	question->try_count++;
 	question_text(question->facts.parts, buf_bytes(&question->names),
 	              version ? (unsigned int)strtoul(version, NULL, 10) : 0, &question->wait,
-	              text);
-	buf_add_byte(text, 0);
-}
-
-static bool add_question(struct server *server, bool is_apart, struct buf *out)
-{
-	struct buf text = { 0 };
-	bool is_added;
-
-	write_question(server, &text);
-	is_added = buf_ok(&server->orders.question->names) && buf_ok(&text);
+	              &text);
+	buf_add_byte(&text, 0);
+	is_added = buf_ok(&question->names) && buf_ok(&text);
 	if (is_added && is_apart)
 		is_added = add_all_apart(server, text.at, out);
 	else if (is_added) {

@@ -166,8 +166,9 @@ static inline void settle_calls(struct server *server, bool is_skipped, uint64_t
 {
 	struct ledger *ledger = &server->wire.ledger;
 	bool is_last = server_got_fatal(server);
-	const struct ledger_call *call = ledger_take_call(ledger);
+	const struct ledger_call *call = ledger->ended;
 
+	ledger->ended = NULL;
 	if (is_last)
 		call = ledger_first_call(ledger);
 	if (call && !is_skipped)

@@ -198,8 +198,7 @@ void server_begin_behind(struct server *server);
 /* The replies to the order that runs are complete. */
 void server_order_done(struct server *server);
 
-/* It is part of a query of ours that is about to be sent; its reply has arrived. */
-void server_discard_begin(struct server *server, enum server_discard how);
+/* The reply to the query of ours of which it is part has arrived. */
 void server_discard_end(struct server *server, bool is_done);
 
 /* ---- parameters: server_params.c ---- */
