@@ -576,9 +576,7 @@ static void set_entry(struct watched_cluster *watched, const struct config_datab
 
 static void forget_cluster(struct watched_cluster *watched)
 {
-	struct host_watch *watch;
-
-	while ((watch = TAILQ_FIRST(&watched->list)))
+	for (struct host_watch *watch; (watch = TAILQ_FIRST(&watched->list));)
 		end_watch(watch);
 	for (struct watched_host *host = watched->hosts; watched->host_count--; host++) {
 		resolver_cancel(&host->ask);
@@ -774,13 +772,12 @@ void host_watches_configure(struct pools *pools)
 void host_watches_free(struct host_watches **watchesp)
 {
 	struct host_watches *watches = *watchesp;
-	struct watched_cluster *watched;
 
 	*watchesp = NULL;
 	if (!watches)
 		return;
 	clusters_listen_end(&watches->listener);
-	while ((watched = TAILQ_FIRST(&watches->list)))
+	for (struct watched_cluster *watched; (watched = TAILQ_FIRST(&watches->list));)
 		forget_cluster(watched);
 	free(watches);
 }

@@ -174,9 +174,8 @@ static unsigned int add_names(struct buf *out, const struct facts *facts,
 	struct bytes left = buf_bytes(&facts->held);
 	size_t begin = out->count;
 	unsigned int count = 0;
-	const char *item;
 
-	while (bytes_take_text(&left, &item)) {
+	for (const char *item; bytes_take_text(&left, &item);) {
 		if (*item != kind->letter ||
 		    (count && out->count - begin + strlen(item) > NAMES_SIZE_MAX))
 			continue;

@@ -106,9 +106,8 @@ static bool add_all_apart(struct server *server, const char *text, struct buf *o
 static bool add_named_closes(struct server *server, struct bytes names, struct buf *out)
 {
 	bool is_noted = true;
-	const char *name;
 
-	while (is_noted && bytes_take_text(&names, &name)) {
+	for (const char *name; is_noted && bytes_take_text(&names, &name);) {
 		size_t at = message_begin(out, 'C');
 
 		buf_add_byte(out, 'S');

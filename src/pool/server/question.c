@@ -98,10 +98,9 @@ static bool read_seconds(struct bytes text, uint64_t *value)
 /* Adds the names as items of an array; they need no quotes inside. */
 static bool add_names(struct bytes names, struct buf *out)
 {
-	const char *name;
 	bool is_any = false;
 
-	while (bytes_take_text(&names, &name)) {
+	for (const char *name; bytes_take_text(&names, &name);) {
 		if (sql_name_judge(bytes_text(name)) != SQL_NAME_PLACEHOLDER)
 			continue;
 		buf_add_text(out, is_any ? ",'" : "'");

@@ -257,9 +257,7 @@ bool server_begin_run(struct server *server, atomic_uint *running, unsigned int 
 
 void server_end_runs(struct server *server)
 {
-	struct server_run *run;
-
-	while ((run = server->lease.runs)) {
+	for (struct server_run *run; (run = server->lease.runs);) {
 		server->lease.runs = run->next;
 		atomic_fetch_sub(run->running, 1);
 		free(run);
