@@ -543,29 +543,23 @@ enum frame_fate server_error_frame(struct server *server, struct bytes body)
 	verdict = ledger_reply(&server->wire.ledger, 'E', &is_end);
 	if (verdict == LEDGER_ANSWERED)
 		ours_refused(server, &error.report);
-	switch (verdict) {
-	case LEDGER_ANSWERED:
-	case LEDGER_FATAL:
-		if (verdict == LEDGER_ANSWERED && server->orders.running != ORDER_NONE) {
-			order_error(server, &error.report);
-			return FRAME_DROP;
-		}
-		if (server->orders.failure) {
+	if (verdict == LEDGER_ANSWERED && server->orders.running != ORDER_NONE) {
+		order_error(server, &error.report);
+		return FRAME_DROP;
+	}
+	if (verdict == LEDGER_ANSWERED || verdict == LEDGER_FATAL) {
+		if (server->orders.failure)
 			server_close_as(server, ERR_PROTOCOL, server->orders.failure);
-			return FRAME_STOP;
-		}
-		/* the borrower's requests behind it are skipped: out of step */
-		return verdict == LEDGER_ANSWERED && !server->is_listening
-		           ? FRAME_DROP
-		           : unasked_error(server, &error);
-	case LEDGER_PASS:
-	case LEDGER_REPLACED:
-		if (server->state != SERVER_LENT)
-			break;
+		else if (verdict == LEDGER_ANSWERED && !server->is_listening)
+			return FRAME_DROP;
+		else /* the borrower's requests behind it are skipped: out of step */
+			return unasked_error(server, &error);
+		return FRAME_STOP;
+	}
+	if ((verdict == LEDGER_PASS || verdict == LEDGER_REPLACED) &&
+	    server->state == SERVER_LENT) {
 		server->lease.error_count++;
 		return request_failed(server, &error, verdict);
-	default:
-		break;
 	}
 	server_out_of_step(server, verdict);
 	return FRAME_STOP;
