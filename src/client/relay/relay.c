@@ -450,8 +450,8 @@ static bool send_batch(struct client *client, struct batch *batch)
 	if (is_all && ledger_flush(&server->wire.ledger))
 		batch_run(batch, bytes_of(flush, sizeof(flush)));
 	batch_send(batch);
-	if (is_all)
-		server_push(server);
+	if (is_all && server->orders.ahead.count)
+		server_sendv(server, NULL, 0); /* nothing more goes with it */
 	server->wire.is_mid_request = client->frame_left && client->forwards_rest;
 	batch->is_answered |= ledger_owes_answer(&server->wire.ledger);
 	if (!server_answer(server) && client->state == CLIENT_ACTIVE)

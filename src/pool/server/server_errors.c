@@ -121,15 +121,6 @@ void server_out_of_step(struct server *server, enum ledger_verdict verdict)
 		                  "unexpected message from server: out of step");
 }
 
-/* A client that waits with its server until the catalog was read by another one goes on. */
-static bool is_needed(const struct server *server)
-{
-	const struct borrower *borrower = server->lease.borrower;
-
-	return !borrower || !borrower->ops->needs_no_server ||
-	       !borrower->ops->needs_no_server(borrower);
-}
-
 /*
  * It answers no request, or one of a listening connection, which ends. FATAL is forwarded, as the
  * last message, unless the batch is sent to another server, or the borrower goes on without this
@@ -137,9 +128,12 @@ static bool is_needed(const struct server *server)
  */
 static enum frame_fate unasked_error(struct server *server, const struct server_error *error)
 {
+	const struct borrower *borrower = server->lease.borrower;
+	/* a client that waits with its server until another one has read the catalog goes on */
+	bool goes_on =
+	    borrower && borrower->ops->needs_no_server && borrower->ops->needs_no_server(borrower);
 	bool is_for_borrower = server->state == SERVER_LENT && !server->is_listening &&
-	                       server->orders.running == ORDER_NONE && error->is_fatal &&
-	                       is_needed(server);
+	                       server->orders.running == ORDER_NONE && error->is_fatal && !goes_on;
 	bool is_again = is_for_borrower && server_got_fatal(server);
 	const struct report *report = &error->report;
 	struct err err;
@@ -219,15 +213,6 @@ struct ledger_change *server_refusal(const struct err *err)
 		return &refusal->base;
 	settle_refusal(&refusal->base, false);
 	return NULL;
-}
-
-static void say_refusal(struct server *server, struct ledger_change *change)
-{
-	struct refusal *refusal = (struct refusal *)change;
-
-	note_said(server, refusal->sqlstate, "ERROR", true);
-	server->wire.replacement = refusal->message;
-	refusal->message = (struct buf){ 0 };
 }
 
 /* The position of one of our names in an error. NULL: not found. */
@@ -499,7 +484,11 @@ static enum frame_fate request_failed(struct server *server, const struct server
 	    !strstr(report->text, "\"" SCRATCH_NAME "\""))
 		server_need_close(server, CLOSE_STATEMENT_NAME_TAKEN);
 	if (is_replaced) {
-		say_refusal(server, change);
+		struct refusal *refusal = (struct refusal *)change;
+
+		note_said(server, refusal->sqlstate, "ERROR", true);
+		server->wire.replacement = refusal->message;
+		refusal->message = (struct buf){ 0 };
 		fate = FRAME_REPLACE;
 	} else if (error->is_whole) {
 		bool is_wrong =

@@ -188,21 +188,14 @@ static void role_done(struct server *server)
 	}
 }
 
-/* A host that was asked before says the same as then. */
-static bool is_known(const struct server *server, const struct host_report *report)
-{
-	struct roster_row row;
-
-	return server_roster_row(server, &row) && row.is_sure && !row.is_fenced &&
-	       row.known.role == report->role;
-}
-
 void server_check_role(struct server *server)
 {
 	const char *standby = params_find(server->session.baseline, "in_hot_standby");
 	const char *read_only =
 	    params_find(server->session.baseline, "default_transaction_read_only");
 	struct host_report report = { 0 };
+	struct roster_row row;
+	bool is_known;
 
 	if (server->site->target == TARGET_ANY) {
 		go_on_with_login(server);
@@ -212,8 +205,11 @@ void server_check_role(struct server *server)
 		report.role = is_on(standby) ? HOST_STANDBY : HOST_PRIMARY;
 		report.is_read_only = is_on(read_only);
 	}
+	/* a host that was asked before says the same as then */
+	is_known = server_roster_row(server, &row) && row.is_sure && !row.is_fenced &&
+	           row.known.role == report.role;
 	/* Physical replication has no SQL. */
-	if (!is_known(server, &report) && server->replication != REPLICATION_PHYSICAL) {
+	if (!is_known && server->replication != REPLICATION_PHYSICAL) {
 		server_ask_role(server, false);
 	} else if (!report.role) {
 		go_on_with_login(server);

@@ -186,13 +186,6 @@ static bool login_step(struct server *server, const struct bytes *body)
 	return goes_on;
 }
 
-static enum frame_fate auth_frame(struct server *server, struct bytes body)
-{
-	if (!server->login->auth)
-		return server_bad_frame(server, "server asks again after it let us in");
-	return login_step(server, &body) ? FRAME_DROP : FRAME_STOP;
-}
-
 /*
  * ---- its host ----
  *
@@ -540,7 +533,9 @@ enum frame_fate server_login_frame(struct server *server, const struct frame *fr
 	learn_protocol(server, false);
 	switch (frame->type) {
 	case 'R':
-		return auth_frame(server, body);
+		if (!server->login->auth)
+			return server_bad_frame(server, "server asks again after it let us in");
+		return login_step(server, &body) ? FRAME_DROP : FRAME_STOP;
 	case 'S':
 		return report_frame(server, body);
 	case 'K':

@@ -218,13 +218,6 @@ bool server_report(struct server *server, const char *name, const char *value, b
 	return true;
 }
 
-/* Whether PostgreSQL reports the value as it was set, or in a form that cannot be taken. */
-static bool is_taken_as_it_is(const char *name, const char *value)
-{
-	return strcmp(name, "application_name") == 0 || strcmp(name, SESSION_AUTHORIZATION) == 0 ||
-	       !bytes_are_ascii(bytes_text(value));
-}
-
 void server_replace_params(struct server *server, const struct params *want)
 {
 	params_release(server->site->shared->params, &server->session.before);
@@ -261,7 +254,9 @@ void server_expect_reports(struct server *server)
 	for (size_t i = 0; (name = tracked_at(shared->config, i)); i++) {
 		normal = params_find(server->session.baseline, name);
 		want = params_find(server->session.params, name);
-		if (!normal || !want || is_taken_as_it_is(name, want))
+		/* some are reported as they were set, or in a form that cannot be taken */
+		if (!normal || !want || strcmp(name, "application_name") == 0 ||
+		    strcmp(name, SESSION_AUTHORIZATION) == 0 || !bytes_are_ascii(bytes_text(want)))
 			continue;
 		now = params_find(server->session.before, name);
 		if (!now || strcmp(now, PARAM_UNKNOWN) == 0) /* it was set back */

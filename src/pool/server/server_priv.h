@@ -108,9 +108,6 @@ void server_close_unrun(struct server *server, const struct err *err);
 /* Whether its borrower could go on with another one: it has sent nothing, or only a BEGIN. */
 bool server_can_go_unnoticed(const struct server *server);
 
-/* Its host must not be used any more. A borrower that has only begun a transaction goes on. */
-void server_leave_host(struct server *server, enum close_reason reason);
-
 /* It has closed the connection in the login. true: it lacks the protocol; 3.0 is tried. */
 bool server_asks_again(struct server *server);
 

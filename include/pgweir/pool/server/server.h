@@ -340,11 +340,8 @@ static inline void server_close_scope(struct server *server)
 /* false: broken, on_lost() comes. If bytes stay unsent (server_can_take()): on_writable(). */
 bool server_send(struct server *server, struct bytes bytes);
 
-/* The same for several pieces, sent in order. */
+/* The same for several pieces, sent in order. Without pieces: what is to go ahead of them. */
 bool server_sendv(struct server *server, const struct iovec *pieces, int count);
-
-/* The borrower sends nothing more for now: sends `prefix`, if there is one. */
-void server_push(struct server *server);
 
 /* Sends the generated replies (LEDGER_CLOSE_HERE) that are due. false: no more are accepted. */
 bool server_answer(struct server *server);
@@ -589,8 +586,5 @@ int64_t server_backend_pid(const struct server *server);
 
 /* For the log and SHOW. */
 const char *server_state_name(const struct server *server); /* as SHOW SERVERS has it */
-
-/* What a lent server does: "running", "idle in transaction", "idle". */
-const char *server_work(const struct server *server);
 
 #endif
