@@ -610,14 +610,13 @@ static void add_address(struct buf *out, const struct hba_rule *rule)
 void hba_rule_texts(const struct hba_rule *rule, struct buf *out)
 {
 	struct bytes shown = buf_bytes(&rule->shown);
-	const char *option;
 	size_t at;
 
 	add_patterns(out, &rule->databases);
 	add_patterns(out, &rule->users);
 	add_address(out, rule);
 	at = out->count;
-	while (bytes_take_text(&shown, &option))
+	for (const char *option; bytes_take_text(&shown, &option);)
 		add_element(out, at, option);
 	end_array(out, at);
 }
@@ -720,11 +719,10 @@ bool hba_rule_admits(const struct hba *hba, const struct hba_rule *rule, const c
                      const char *user)
 {
 	struct bytes maps = buf_bytes(&rule->maps);
-	const char *map;
 
 	if (!maps.count)
 		return strcmp(name, user) == 0;
-	while (bytes_take_text(&maps, &map)) {
+	for (const char *map; bytes_take_text(&maps, &map);) {
 		if (ident_admits(hba, map, name, user))
 			return true;
 	}

@@ -151,9 +151,7 @@ bool bytes_contain(struct bytes bytes, const char *text)
 
 bool bytes_list_has(struct bytes texts, const char *text)
 {
-	const char *each;
-
-	while (bytes_take_text(&texts, &each)) {
+	for (const char *each; bytes_take_text(&texts, &each);) {
 		if (strcmp(each, text) == 0)
 			return true;
 	}

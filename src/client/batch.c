@@ -72,9 +72,8 @@ static bool write_query(struct server *server, struct buf *out, struct bytes sta
                         struct ledger_change *change)
 {
 	size_t at = message_begin(out, 'Q');
-	const char *statement;
 
-	while (bytes_take_text(&statements, &statement))
+	for (const char *statement; bytes_take_text(&statements, &statement);)
 		buf_add_text(out, statement);
 	buf_add_byte(out, 0);
 	message_end(out, at);
@@ -85,9 +84,7 @@ static bool write_query(struct server *server, struct buf *out, struct bytes sta
 static bool write_extended(struct server *server, struct buf *out, struct bytes statements,
                            struct ledger_change *change)
 {
-	const char *statement;
-
-	while (bytes_take_text(&statements, &statement)) {
+	for (const char *statement; bytes_take_text(&statements, &statement);) {
 		if (!server_add_apart(server, bytes_text(statement), LEDGER_DROPPED, change, out))
 			return false;
 		change = NULL;

@@ -245,7 +245,6 @@ static void detach(struct client *client)
 	timer_clear(&client->timer);
 	if (ops->states[client->state].on_end)
 		ops->states[client->state].on_end(client);
-	client->borrower.is_mid_message = client->frame_left && client->forwards_rest;
 	pool_leave(&client->borrower);
 	ops->free_work(client);
 	cancel_keys_remove(&clients->keys, client);

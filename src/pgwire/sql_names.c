@@ -109,11 +109,10 @@ void sql_names_add(struct sql_names *names, struct bytes name)
 void sql_names_merge(struct sql_names *names, const struct sql_names *others)
 {
 	struct bytes list = buf_bytes(&others->list);
-	const char *name;
 
 	names->is_unknown |= others->is_unknown;
 	names->parameters |= others->parameters;
-	while (bytes_take_text(&list, &name))
+	for (const char *name; bytes_take_text(&list, &name);)
 		insert(names, bytes_text(name));
 }
 

@@ -97,9 +97,7 @@ static bool is_in(const word_lists lists, const struct token *token)
 
 static bool is_listed(const struct token *token, struct bytes functions)
 {
-	const char *name;
-
-	while (bytes_take_text(&functions, &name)) {
+	for (const char *name; bytes_take_text(&functions, &name);) {
 		if (sql_token_is(token, name))
 			return true;
 	}

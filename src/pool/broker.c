@@ -149,7 +149,7 @@ static struct tally *make_tally(struct broker *broker, enum tally_kind kind, str
 	TAILQ_INIT(&tally->shares);
 	TAILQ_INIT(&tally->wants);
 	TAILQ_INIT(&tally->claims);
-	hosts_init(&tally->hosts, &broker->reach);
+	tally->hosts.reach = &broker->reach;
 	outages_init(&tally->outages);
 	TABLE_ADD(hh, &broker->secret, broker->tallies, tally->name.at, tally->name.count, tally);
 	return tally;

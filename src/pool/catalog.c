@@ -89,11 +89,9 @@ void catalog_reading_release(struct catalog_reading **readingp)
 
 bool catalog_knows(const struct catalog_reading *reading, struct bytes texts)
 {
-	const char *text;
-
 	if (reading->state == CATALOG_UNREAD)
 		return false;
-	while (bytes_take_text(&texts, &text)) {
+	for (const char *text; bytes_take_text(&texts, &text);) {
 		/* With CATALOG_ANY no name is needed: it may be anything already. */
 		if (reading->state != CATALOG_ANY &&
 		    sql_touchers_in(&reading->names, bytes_text(text), NULL))

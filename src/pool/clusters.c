@@ -217,10 +217,8 @@ enum host_admin clusters_admin(struct broker *broker, const char *host)
 
 void clusters_done(struct broker *broker)
 {
-	struct closed_host *closed;
-
 	assert(!broker->clusters);
-	while ((closed = broker->closed_hosts)) {
+	for (struct closed_host *closed; (closed = broker->closed_hosts);) {
 		broker->closed_hosts = closed->next;
 		free(closed);
 	}

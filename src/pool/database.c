@@ -193,9 +193,7 @@ uint64_t pools_reads_at(const struct pools *pools, const char *database, const c
 
 void database_forget_reads(struct database *database)
 {
-	struct host_reads *reads;
-
-	while ((reads = TAILQ_FIRST(&database->reads))) {
+	for (struct host_reads *reads; (reads = TAILQ_FIRST(&database->reads));) {
 		TAILQ_REMOVE(&database->reads, reads, node);
 		free(reads);
 	}

@@ -52,11 +52,9 @@ bool handover_params_are_good(struct bytes pairs)
 
 bool handover_params_are_plain(const struct params *params)
 {
-	const char *at = NULL, *name, *value;
-
 	if (params_find(params, "role") || params_find(params, SESSION_AUTHORIZATION))
 		return false;
-	while (params_next(params, &at, &name, &value)) {
+	PARAMS_EACH (name, value, params) {
 		if (tracked_is_library(name))
 			return false;
 	}

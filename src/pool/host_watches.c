@@ -420,7 +420,7 @@ static void add_watch(struct watched_host *host, const struct address *address)
 		watch->at.address = &watch->address;
 		where = address_format_host(&watch->address, text, sizeof(text));
 	}
-	hosts_init(&watch->hosts, &cluster->watches->pools->with.broker->reach);
+	watch->hosts.reach = &cluster->watches->pools->with.broker->reach;
 	if (!hosts_configure(&watch->hosts, where, host->port, LOAD_BALANCE_DISABLE)) {
 		free_watch(watch);
 		return;
@@ -573,9 +573,7 @@ static void set_entry(struct watched_cluster *watched, const struct config_datab
 
 static void forget_cluster(struct watched_cluster *watched)
 {
-	struct host_watch *watch;
-
-	while ((watch = TAILQ_FIRST(&watched->list)))
+	for (struct host_watch *watch; (watch = TAILQ_FIRST(&watched->list));)
 		end_watch(watch);
 	for (struct watched_host *host = watched->hosts; watched->host_count--; host++) {
 		resolver_cancel(&host->ask);
@@ -770,13 +768,12 @@ void host_watches_configure(struct pools *pools)
 void host_watches_free(struct host_watches **watchesp)
 {
 	struct host_watches *watches = *watchesp;
-	struct watched_cluster *watched;
 
 	*watchesp = NULL;
 	if (!watches)
 		return;
 	clusters_listen_end(&watches->listener);
-	while ((watched = TAILQ_FIRST(&watches->list)))
+	for (struct watched_cluster *watched; (watched = TAILQ_FIRST(&watches->list));)
 		forget_cluster(watched);
 	free(watches);
 }

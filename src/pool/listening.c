@@ -287,9 +287,7 @@ static void spread(struct listening *listening, const struct notification *notif
 
 static void write_query(struct listening *listening, struct buf *out)
 {
-	struct listened *channel;
-
-	while ((channel = TAILQ_FIRST(&listening->stale))) {
+	for (struct listened *channel; (channel = TAILQ_FIRST(&listening->stale));) {
 		struct bytes name = bytes_of(channel->name, channel->size);
 		bool is_wanted = !TAILQ_EMPTY(&channel->subscriptions);
 

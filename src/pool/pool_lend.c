@@ -55,7 +55,7 @@ void pool_leave(struct borrower *borrower)
 	pool_drop_place(borrower);
 	if (server) {
 		bool is_whole =
-		    server_rest(server) >= REST_MID_RESPONSE && !borrower->is_mid_message;
+		    server_rest(server) >= REST_MID_RESPONSE && !server->wire.is_mid_request;
 
 		if (is_whole && server->replication == REPLICATION_NONE) {
 			pool_return(borrower);
@@ -289,84 +289,6 @@ struct server *pool_take(struct borrower *borrower)
 	return server;
 }
 
-/* What goes to a server before a borrower's first message, besides its parameters. */
-enum preparation {
-	PREPARES_NOTHING,
-	PREPARES_SEQUENCES, /* values of sequences are forgotten */
-	PREPARES_CLEANING   /* and all that former borrowers may have left */
-};
-
-/* Whether it may not have values of sequences that another one has got. */
-static inline bool forgets_values(const struct borrower *borrower)
-{
-	return pool_sequences(borrower) == CATALOG_SEQUENCES_CALLED ||
-	       (borrower->pool->limits.is_mixed && pool_rules(borrower)->mode == POOL_MODE_SESSION);
-}
-
-static inline enum preparation preparation_of(const struct server *server)
-{
-	if (server_holds(server, HELD_FOREIGN))
-		return PREPARES_CLEANING;
-	return server->lease.sequences.state != SEQUENCES_NONE &&
-	               forgets_values(server->lease.borrower) && pool_has_foreign_values(server)
-	           ? PREPARES_SEQUENCES
-	           : PREPARES_NOTHING;
-}
-
-static void write_preparation(struct server *server, const struct params *params,
-                              enum preparation preparation, struct buf *text)
-{
-	if (preparation == PREPARES_NOTHING)
-		return;
-	if (preparation == PREPARES_CLEANING)
-		server_clean_text(server, params, text);
-	else
-		buf_add_text(text, "DISCARD SEQUENCES;");
-	pool_discard_sequences(server, DISCARD_SENT);
-}
-
-__attribute__((noinline)) static bool prepare_other(struct borrower *borrower,
-                                                    const struct params *params, bool sends_now,
-                                                    enum preparation preparation)
-{
-	struct server *server = borrower->server;
-	struct buf *text = &borrower->pool->pools->order_text;
-	/* its failure does no harm; but nothing may run behind a cleaning that fails */
-	bool may_go_ahead = server_replay_text(server, params, text) && sends_now &&
-	                    preparation != PREPARES_CLEANING;
-	bool is_ahead = false;
-
-	write_preparation(server, params, preparation, text);
-	server_replace_params(server, params);
-	if (!may_go_ahead && !borrower->is_spelled) {
-		server_expect_reports(server);
-		borrower->is_spelled = true;
-	}
-	server_find_libraries(server);
-	if (text->count == 0 || may_go_ahead)
-		server_confirm_params(server);
-	if (text->count == 0 && buf_ok(text))
-		return true;
-	if (!buf_ok(text))
-		server_break(server);
-	else
-		is_ahead = server_order(
-		    server, &(struct order){ .kind = ORDER_REPLAY,
-		                             .where = may_go_ahead ? SENT_AHEAD : SENT_AT_REST,
-		                             .text = buf_text(text) });
-	buf_reuse(text, ORDER_KEEP_MAX);
-	return is_ahead && may_go_ahead;
-}
-
-bool pool_prepare(struct borrower *borrower, const struct params *params, bool sends_now)
-{
-	const struct server *server = borrower->server;
-	enum preparation preparation = preparation_of(server);
-
-	return (server->session.params == params && preparation == PREPARES_NOTHING) ||
-	       prepare_other(borrower, params, sends_now, preparation);
-}
-
 static void part_from_server(struct borrower *borrower, struct server *server)
 {
 	struct pool *pool = server->pool;
@@ -456,8 +378,44 @@ void pool_return(struct borrower *borrower)
 		pool_home(server);
 }
 
+/* What goes to a server before a borrower's first message, besides its parameters. */
+enum preparation {
+	PREPARES_NOTHING,
+	PREPARES_SEQUENCES, /* values of sequences are forgotten */
+	PREPARES_CLEANING   /* and all that former borrowers may have left */
+};
+
+/* Whether it may not have values of sequences that another one has got. */
+static inline bool forgets_values(const struct borrower *borrower)
+{
+	return pool_sequences(borrower) == CATALOG_SEQUENCES_CALLED ||
+	       (borrower->pool->limits.is_mixed && pool_rules(borrower)->mode == POOL_MODE_SESSION);
+}
+
+static inline enum preparation preparation_of(const struct server *server)
+{
+	if (server_holds(server, HELD_FOREIGN))
+		return PREPARES_CLEANING;
+	return server->lease.sequences.state != SEQUENCES_NONE &&
+	               forgets_values(server->lease.borrower) && pool_has_foreign_values(server)
+	           ? PREPARES_SEQUENCES
+	           : PREPARES_NOTHING;
+}
+
+static void write_preparation(struct server *server, const struct params *params,
+                              enum preparation preparation, struct buf *text)
+{
+	if (preparation == PREPARES_NOTHING)
+		return;
+	if (preparation == PREPARES_CLEANING)
+		server_clean_text(server, params, text);
+	else
+		buf_add_text(text, "DISCARD SEQUENCES;");
+	pool_discard_sequences(server, DISCARD_SENT);
+}
+
 /* All was rolled back. Whether the server accepts anything at all, DISCARD ALL shows. */
-void pool_refuse_params(struct server *server)
+static void refuse_params(struct server *server)
 {
 	struct borrower *borrower = server->lease.borrower;
 	struct err err;
@@ -470,6 +428,62 @@ void pool_refuse_params(struct server *server)
 	if (!begin_reset(server))
 		pool_home(server);
 	borrower->ops->on_lost(borrower, &err, false);
+}
+
+static void on_prepared(struct server *server)
+{
+	server_discard_end(server, !server->orders.has_failed);
+	if (server->orders.has_failed) {
+		refuse_params(server);
+		return;
+	}
+	server_held_after(server, HELD_CLEANED);
+	server_confirm_params(server);
+	timer_clear(&server->timer);
+	server->lease.borrower->ops->on_lent(server->lease.borrower);
+}
+
+__attribute__((noinline)) static bool prepare_other(struct borrower *borrower,
+                                                    const struct params *params, bool sends_now,
+                                                    enum preparation preparation)
+{
+	struct server *server = borrower->server;
+	struct buf *text = &borrower->pool->pools->order_text;
+	/* its failure does no harm; but nothing may run behind a cleaning that fails */
+	bool may_go_ahead = server_replay_text(server, params, text) && sends_now &&
+	                    preparation != PREPARES_CLEANING;
+	bool is_ahead = false;
+
+	write_preparation(server, params, preparation, text);
+	server_replace_params(server, params);
+	if (!may_go_ahead && !borrower->is_spelled) {
+		server_expect_reports(server);
+		borrower->is_spelled = true;
+	}
+	server_find_libraries(server);
+	if (text->count == 0 || may_go_ahead)
+		server_confirm_params(server);
+	if (text->count == 0 && buf_ok(text))
+		return true;
+	if (!buf_ok(text))
+		server_break(server);
+	else
+		is_ahead = server_order(
+		    server, &(struct order){ .kind = ORDER_REPLAY,
+		                             .where = may_go_ahead ? SENT_AHEAD : SENT_AT_REST,
+		                             .text = buf_text(text),
+		                             .on_done = on_prepared });
+	buf_reuse(text, ORDER_KEEP_MAX);
+	return is_ahead && may_go_ahead;
+}
+
+bool pool_prepare(struct borrower *borrower, const struct params *params, bool sends_now)
+{
+	const struct server *server = borrower->server;
+	enum preparation preparation = preparation_of(server);
+
+	return (server->session.params == params && preparation == PREPARES_NOTHING) ||
+	       prepare_other(borrower, params, sends_now, preparation);
 }
 
 void pool_lost_server(struct server *server, struct borrower *borrower)

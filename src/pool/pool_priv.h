@@ -438,9 +438,6 @@ void pool_lend(struct server *server, struct borrower *borrower);
 /* An idle one for this borrower, or NULL. Closes those that cannot be lent. */
 struct server *pool_idle_server(struct borrower *borrower);
 
-/* Its borrower gets the error, the server is kept. */
-void pool_refuse_params(struct server *server);
-
 void pool_lost_server(struct server *server, struct borrower *borrower);
 
 void pool_expel(struct pool *pool, const struct err *err);

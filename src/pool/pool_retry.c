@@ -53,6 +53,7 @@ static void leave(struct server *server, enum close_reason reason)
 	/* in session mode the session would be lost */
 	bool is_unnoticed =
 	    pool_rules_at(server)->mode != POOL_MODE_SESSION && server_can_go_unnoticed(server);
+	struct err err;
 
 	if (server->state == SERVER_ENDING) {
 		server_keep_not(server);
@@ -62,7 +63,12 @@ static void leave(struct server *server, enum close_reason reason)
 	}
 	if (server->state <= SERVER_USED || is_unnoticed || reason == CLOSE_HOST_FENCED ||
 	    reason == CLOSE_HOST_DISABLED) {
-		server_leave_host(server, reason);
+		err_close(&err, reason);
+		/* what has not arrived yet may arrive when the host can be reached again */
+		if (server->lease.borrower && server_has_no_effect(server))
+			server_close_unrun(server, &err);
+		else
+			server_close(server, &err);
 		return;
 	}
 	server_need_close(server, reason);

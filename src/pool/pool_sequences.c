@@ -111,7 +111,8 @@ static void settle_discard(struct ledger_change *change, bool is_done)
 struct ledger_change *pool_discard_sequences(struct server *server, enum server_discard how)
 {
 	pool_disown(server);
-	server_discard_begin(server, how);
+	server->lease.sequences.discard = how;
+	server->lease.sequences.state = SEQUENCES_OWN;
 	server->lease.sequences.change = (struct ledger_change){ .settle = settle_discard };
 	return &server->lease.sequences.change;
 }

@@ -282,7 +282,6 @@ const struct server_ops pool_server_ops = {
 	.on_login_done = pool_login_done,
 	.on_login_failed = pool_login_failed,
 	.on_home = pool_home,
-	.on_params_refused = pool_refuse_params,
 	.how_it_ends = server_ending,
 	.on_ending = pool_begin_ending,
 	.on_borrower_lost = pool_lost_server,

@@ -93,6 +93,18 @@ usec_t pool_wait_for_pins_since(const struct pool *pool)
 /* How many pools are searched for the client that has held a server for the longest time. */
 #define HOLDER_POOLS_MAX 64
 
+static const char *work_of(const struct server *server)
+{
+	switch (server_rest(server)) {
+	case REST_WORKING:
+		return "running";
+	case REST_IN_TRANSACTION:
+		return "idle in transaction";
+	default:
+		return "idle";
+	}
+}
+
 /* Servers are in the order of lending. For one turn, one may be without its client. */
 static const struct server *longest_lent(const struct pool *pool)
 {
@@ -164,7 +176,7 @@ static void add_holder(const struct server *server, struct buf *out)
 	buf_add_text(out, "; longest held by ");
 	server->lease.borrower->ops->tell_who(server->lease.borrower, out);
 	buf_printf(out, " for %lld s, %s",
-	           (long long)((now - server->lease.lent_at) / USEC_PER_SEC), server_work(server));
+	           (long long)((now - server->lease.lent_at) / USEC_PER_SEC), work_of(server));
 }
 
 /* ---- details ---- */

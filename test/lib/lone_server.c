@@ -50,11 +50,6 @@ static void on_close_needed(struct server *server)
 
 static void on_home(struct server *server) { buf_add_text(&of_server(server)->heard, " home "); }
 
-static void on_params_refused(struct server *server)
-{
-	buf_add_text(&of_server(server)->heard, " refused ");
-}
-
 static void on_borrower_lost(struct server *server, struct borrower *borrower)
 {
 	(void)server;
@@ -68,7 +63,6 @@ static const struct server_ops pool_ops = {
 	.on_released = on_released,
 	.on_close_needed = on_close_needed,
 	.on_home = on_home,
-	.on_params_refused = on_params_refused,
 	.on_borrower_lost = on_borrower_lost,
 	.on_free = on_free,
 };
@@ -209,7 +203,7 @@ void lone_server_open(struct lone_server *lone, const char *settings)
 		.config = lone->config,
 	};
 	reach_init(&lone->reach);
-	hosts_init(&lone->hosts, &lone->reach);
+	lone->hosts = (struct hosts){ .reach = &lone->reach };
 	lone->site = (struct server_site){
 		.shared = &lone->shared,
 		.ops = &pool_ops,

@@ -607,11 +607,10 @@ void welcome_lost(struct client *client, const struct err *err)
 void welcome_send_dedicated(struct client *client)
 {
 	const struct params *reported = client->borrower.server->session.baseline;
-	const char *at = NULL, *name, *value;
 	struct buf out = { 0 };
 
 	message_auth(&out, AUTH_OK, bytes_of("", 0));
-	while (params_next(reported, &at, &name, &value)) {
+	PARAMS_EACH (name, value, reported) {
 		if (!is_own(name))
 			message_parameter(&out, name, value);
 	}

@@ -111,9 +111,8 @@ static enum judgement begin_late(struct client *client, const struct sql_block *
 struct sql_block late_begin_read(struct bytes texts)
 {
 	struct sql_block all = { 0 }, block;
-	const char *text;
 
-	while (bytes_take_text(&texts, &text)) {
+	for (const char *text; bytes_take_text(&texts, &text);) {
 		block = sql_block_read(bytes_text(text));
 		all.is_for_primary |= block.is_for_primary;
 		all.has_isolation |= block.has_isolation;
@@ -212,10 +211,9 @@ bool late_begin_send(struct client *client, char type, struct batch *batch)
 	MESSAGE_STATIC(close_statement, 'C', "S");
 	/* Makes the transaction fail at the server, as it has failed here. */
 	MESSAGE_STATIC(failing, 'Q', "ROLLBACK TO SAVEPOINT \"" STATEMENT_NAMES "LATE\"");
-	const char *text;
 
 	batch->server = server;
-	while (is_good && bytes_take_text(&rest, &text)) {
+	for (const char *text; is_good && bytes_take_text(&rest, &text);) {
 		if (text != texts.at)
 			session_change_scope(server, sql_touch(bytes_text(text)));
 		is_good = send_text(batch, text, rest.count == 0);

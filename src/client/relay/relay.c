@@ -112,10 +112,9 @@ __attribute__((noinline)) static void restore_startup_params(struct client *clie
 {
 	bool is_exact = !server_holds(client->borrower.server, HELD_REST);
 	struct params_pair again[PARAMS_NAMES_MAX];
-	const char *at = NULL, *name, *value;
 	size_t count = 0;
 
-	while (params_next(client->startup, &at, &name, &value)) {
+	PARAMS_EACH (name, value, client->startup) {
 		const char *now = params_find(client->params, name);
 
 		/* \001 is the value of unknown parameters: see UNKNOWN in server_params.c. */
@@ -124,9 +123,8 @@ __attribute__((noinline)) static void restore_startup_params(struct client *clie
 	}
 	params_change_all(client->clients->pools->shared.params, &client->params, again, count);
 	/* The client has no value of its own for others that are unknown. */
-	at = NULL;
 	count = 0;
-	while (params_next(client->params, &at, &name, &value)) {
+	PARAMS_EACH (name, value, client->params) {
 		if (*value == '\001')
 			again[count++] = (struct params_pair){ name, NULL };
 	}
@@ -156,10 +154,10 @@ __attribute__((noinline)) static bool tell_spelling(struct client *client)
 {
 	const struct server *server = client->borrower.server;
 	const struct params *old = client->params;
-	const char *at = NULL, *name, *value, *now;
+	const char *now;
 	struct buf out = { 0 };
 
-	while (params_next(old, &at, &name, &value)) {
+	PARAMS_EACH (name, value, old) {
 		now = server_value(server, server->session.params, name);
 		if (params_find(server->session.baseline, name) && strcmp(now, value) != 0)
 			message_parameter(&out, name, now);
@@ -452,8 +450,8 @@ static bool send_batch(struct client *client, struct batch *batch)
 	if (is_all && ledger_flush(&server->wire.ledger))
 		batch_run(batch, bytes_of(flush, sizeof(flush)));
 	batch_send(batch);
-	if (is_all)
-		server_push(server);
+	if (is_all && server->orders.ahead.count)
+		server_sendv(server, NULL, 0); /* nothing more goes with it */
 	server->wire.is_mid_request = client->frame_left && client->forwards_rest;
 	batch->is_answered |= ledger_owes_answer(&server->wire.ledger);
 	if (!server_answer(server) && client->state == CLIENT_ACTIVE)

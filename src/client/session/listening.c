@@ -390,9 +390,8 @@ static void settle_unlisten(struct client_listening *listening)
 	struct bytes names = buf_bytes(&unlisten->names);
 	bool is_certain = !unlisten->is_doubtful && unlisten->tag_count == unlisten->name_count &&
 	                  unlisten->errors == listening->client->borrower.server->lease.error_count;
-	const char *name;
 
-	while (is_certain && bytes_take_text(&names, &name)) {
+	for (const char *name; is_certain && bytes_take_text(&names, &name);) {
 		if (*name)
 			listening_set(&listening->listener, bytes_text(name), SUBSCRIPTION_LEAVING);
 		else
@@ -545,12 +544,11 @@ static void settle_channels(struct client_listening *listening, const struct fac
 {
 	struct listener *listener = &listening->listener;
 	struct bytes channels = buf_bytes(&facts->channels);
-	const char *name;
 
 	settle_unlisten(listening);
 	if (facts->too_long & QUESTION_CHANNELS) /* the server stays: there may be all */
 		listening_set_all(listener, SUBSCRIPTION_ON);
-	while (bytes_take_text(&channels, &name))
+	for (const char *name; bytes_take_text(&channels, &name);)
 		listening_set(listener, bytes_text(name), SUBSCRIPTION_ON);
 	listening_remove(listener, SUBSCRIPTION_NEW); /* LISTEN was undone */
 	leave_unless_needed(listening);
@@ -559,11 +557,10 @@ static void settle_channels(struct client_listening *listening, const struct fac
 bool listening_is_hidden(const struct client *client, const struct facts *facts)
 {
 	struct bytes channels = buf_bytes(&facts->channels);
-	const char *name;
 
 	if (facts->too_long & QUESTION_CHANNELS)
 		return true;
-	while (bytes_take_text(&channels, &name)) {
+	for (const char *name; bytes_take_text(&channels, &name);) {
 		if (!client->listening || !has_channel(client->listening, name))
 			return true;
 	}
@@ -668,13 +665,12 @@ enum close_reason listening_read(struct client *client, const struct client_reco
 	struct client_listening *listening = values->listening ? get_listening(client) : NULL;
 	struct bytes channels = values->channels, unread = values->unread;
 	struct notification notification;
-	const char *name;
 
 	if (!listening)
 		return values->listening ? CLOSE_MEMORY : CLOSE_NONE;
 	if (!listening_rejoin(&listening->listener, client->borrower.pool, values->listening))
 		return CLOSE_LISTENING_LOST;
-	while (bytes_take_text(&channels, &name)) {
+	for (const char *name; bytes_take_text(&channels, &name);) {
 		if (!listening_add(&listening->listener, bytes_text(name), SUBSCRIPTION_ON))
 			return CLOSE_MEMORY;
 	}

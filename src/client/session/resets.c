@@ -41,10 +41,9 @@ static struct params_table *table_of(const struct client *client)
 static bool begin_told(const struct client *client, const struct params **told)
 {
 	const struct server *server = client->borrower.server;
-	const char *at = NULL, *name, *value;
 	bool is_done = true;
 
-	while (params_next(client->startup, &at, &name, &value)) {
+	PARAMS_EACH (name, value, client->startup) {
 		if (params_find(server->session.baseline, name))
 			is_done &=
 			    params_change(table_of(client), told, name,
@@ -132,13 +131,12 @@ static void take_reset(struct reading *reading, const struct sql_item *item)
 {
 	struct session_resets *resets = reading->resets;
 	bool is_set = item->kind == SQL_ITEM_SET;
-	const char *at = NULL, *name, *value;
 
 	if (++reading->count > ITEMS_MAX)
 		return;
 	if (!*item->name)
 		params_release(table_of(reading->client), &resets->pending);
-	while (params_next(reading->client->startup, &at, &name, &value)) {
+	PARAMS_EACH (name, value, reading->client->startup) {
 		if (*item->name ? strcasecmp(name, item->name) != 0 : !is_of_all(name))
 			continue;
 		if (!item->is_local)
@@ -241,10 +239,9 @@ bool resets_use(struct client *client, struct bytes text, bool is_query, bool ma
 /* Makes a list of SQL statements: text\0 */
 static void make_statements(const struct client *client, struct buf *out)
 {
-	const char *at = NULL, *name, *local, *value;
+	PARAMS_EACH (name, local, resets_of(client)->pending) {
+		const char *value = params_find(client->startup, name);
 
-	while (params_next(resets_of(client)->pending, &at, &name, &local)) {
-		value = params_find(client->startup, name);
 		if (!value)
 			continue;
 		server_set_text(name, value, *local, out);
@@ -388,11 +385,11 @@ void resets_settle(struct client *client, const struct params *before)
 	const struct session_resets *resets = resets_of(client);
 	struct server *server = client->borrower.server;
 	const struct params *told = params_hold(resets ? resets->told : before);
-	const char *at = NULL, *name, *value, *now;
+	const char *now;
 	struct buf out = { 0 };
 
 	server_unwatch(server, SERVER_WATCHES_PARAMETERS);
-	while (params_next(client->startup, &at, &name, &value)) {
+	PARAMS_EACH (name, value, client->startup) {
 		now = reported(server, name);
 		/* \001: it is set back to the client's value next, see server_take_facts() */
 		if (now && *now == '\001')

@@ -173,9 +173,8 @@ static unsigned int add_names(struct buf *out, const struct facts *facts,
 	struct bytes left = buf_bytes(&facts->held);
 	size_t begin = out->count;
 	unsigned int count = 0;
-	const char *item;
 
-	while (bytes_take_text(&left, &item)) {
+	for (const char *item; bytes_take_text(&left, &item);) {
 		if (*item != kind->letter ||
 		    (count && out->count - begin + strlen(item) > NAMES_SIZE_MAX))
 			continue;
@@ -289,9 +288,7 @@ void session_tell_pins(const struct client *client, struct buf *out)
 static void add_others(struct buf *out, size_t begin, const struct params *some,
                        const struct params *others, bool is_value_compared)
 {
-	const char *at = NULL, *name, *value;
-
-	while (params_next(some, &at, &name, &value)) {
+	PARAMS_EACH (name, value, some) {
 		const char *other = params_find(others, name);
 
 		if (tracked_is_library(name) ||
@@ -313,10 +310,9 @@ void session_list_parameters(const struct client *client, struct buf *out)
 
 void session_list_libraries(const struct client *client, struct buf *out)
 {
-	const char *at = NULL, *name, *value;
 	size_t begin = out->count;
 
-	while (params_next(client->params, &at, &name, &value)) {
+	PARAMS_EACH (name, value, client->params) {
 		if (tracked_is_library(name))
 			add_item(out, begin, ", ", name + strlen(LIBRARY_PREFIX));
 	}

@@ -335,17 +335,14 @@ static void note_catalog(struct session *session)
 	const struct catalog_reading *reading =
 	    pool_catalog(session->client->borrower.pool, &is_current);
 	struct bytes names = reading ? buf_bytes(&reading->parameters) : bytes_of("", 0);
-	const char *name;
 
-	while (bytes_take_text(&names, &name))
+	for (const char *name; bytes_take_text(&names, &name);)
 		session_add_placeholder(session, bytes_text(name));
 }
 
 static void note_map(struct session *session, const struct params *params)
 {
-	const char *at = NULL, *name, *value;
-
-	while (params_next(params, &at, &name, &value)) {
+	PARAMS_EACH (name, value, params) {
 		if (strchr(name, '.'))
 			session_add_placeholder(session, bytes_text(name));
 	}
@@ -390,7 +387,6 @@ static void take_libraries(struct client *client)
 	struct server *server = client->borrower.server;
 	struct session *session;
 	struct bytes names;
-	const char *name;
 	bool is_known;
 
 	if (!server_holds(server, HELD_LOADS))
@@ -401,7 +397,7 @@ static void take_libraries(struct client *client)
 	names = buf_bytes(&session->libraries);
 	is_known =
 	    buf_ok(&session->libraries) && session->library_count == server->session.load_count;
-	while (is_known && bytes_take_text(&names, &name))
+	for (const char *name; is_known && bytes_take_text(&names, &name);)
 		is_known = server_add_library(server, name);
 	if (is_known || server->session.load_count == 0) /* or all have failed */
 		server_settle_loads(server);
@@ -696,7 +692,6 @@ bool session_read(struct client *client, const struct client_record *values)
 {
 	bool is_lent = client->borrower.server != NULL;
 	struct bytes names = values->names;
-	const char *name;
 
 	client->asks_sequences = values->asks_sequences;
 	if (values->asks_sequences)
@@ -714,7 +709,7 @@ bool session_read(struct client *client, const struct client_record *values)
 	client->session->was_discarded = values->was_discarded;
 	if (is_lent)
 		restore_pins(client, values);
-	while (bytes_take_text(&names, &name))
+	for (const char *name; bytes_take_text(&names, &name);)
 		sql_names_add(&client->session->names, bytes_text(name));
 	return true;
 }

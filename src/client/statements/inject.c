@@ -75,8 +75,8 @@ bool inject_statement(struct client *client, struct batch *batch, struct stateme
 		return false;
 	inject_parse(client, batch, statement);
 	if (is_sql) /* in the text of an EXECUTE the position of an error means nothing */
-		change = server_renamed(change, &unknown);
-	return change && server_note_change(server, LEDGER_PARSE, LEDGER_DROPPED, change);
+		change->renaming = &unknown;
+	return server_note_change(server, LEDGER_PARSE, LEDGER_DROPPED, change);
 }
 
 bool inject_scratch(struct client *client, struct batch *batch, bool is_there)

@@ -145,7 +145,9 @@ struct client_statement *names_make(struct bytes name, struct statement *stateme
 		return NULL;
 	memcpy(entry->name, name.at, name.count);
 	entry->size = (uint32_t)(statement_text(statement).count + name.count);
-	entry->use = (struct ledger_change){ settle_use, statement_hold(statement), entry->name };
+	entry->use = (struct ledger_change){ .settle = settle_use,
+		                             .statement = statement_hold(statement),
+		                             .name = entry->name };
 	return entry;
 }
 
@@ -218,6 +220,7 @@ struct name_change {
 	struct ledger_change *server_change; /* settled together with this one; or NULL */
 	struct names *names;                 /* of the client; not of a mention */
 	struct server_statements *known;     /* of the server */
+	struct server_renaming renaming;     /* names_rename() */
 	struct statement *statement;         /* holds one reference; or NULL */
 	struct client_statement *entry;      /* counted in its use_count; or NULL */
 	uint64_t parse_number;               /* of a description */
@@ -283,8 +286,9 @@ static struct name_change *make_change(struct client *client, const char *name,
 	if (!change)
 		return NULL;
 	memcpy(change->name, name, size);
-	change->base.base =
-	    (struct ledger_change){ settle, statement, entry ? entry->name : change->name };
+	change->base.base = (struct ledger_change){ .settle = settle,
+		                                    .statement = statement,
+		                                    .name = entry ? entry->name : change->name };
 	change->known = &client->borrower.server->session.statements;
 	change->statement = statement ? statement_hold(statement) : NULL;
 	change->entry = entry;
@@ -309,6 +313,16 @@ struct ledger_change *names_mention(struct client *client, const char *name,
 	struct name_change *change = make_change(client, name, statement, names_find(client, name));
 
 	return change ? &change->base.base : NULL;
+}
+
+struct ledger_change *names_rename(struct ledger_change *change,
+                                   const struct server_renaming *renaming)
+{
+	if (!change)
+		return NULL;
+	change_of(change)->renaming = *renaming;
+	change->renaming = &change_of(change)->renaming;
+	return change;
 }
 
 struct ledger_change *names_come(struct client *client, const char *name,

@@ -271,7 +271,7 @@ static bool query_renamed(const struct lone *lone, struct bytes name, struct led
 	struct server_renaming renaming = renaming_of(lone, name);
 
 	batch_renamed(lone->batch, 'Q', lone->body, lone->sql->token, name);
-	change = change ? server_renamed(change, &renaming) : NULL;
+	change = names_rename(change, &renaming);
 	return change && server_note_change(lone->client->borrower.server, LEDGER_QUERY,
 	                                    LEDGER_CLIENT, change);
 }
@@ -359,8 +359,8 @@ static enum judgement execute(const struct lone *lone, struct client_statement *
 		return JUDGE_MEMORY;
 	if (lone->type == 'P')
 		return parse_renamed(lone, statement_name(statement), statement);
-	entry->use_count++;
-	return query_renamed(lone, statement_name(statement), &entry->use) &&
+	return query_renamed(lone, statement_name(statement),
+	                     names_mention(client, entry->name, statement)) &&
 	               (is_there ||
 	                batch_sync(lone->batch, client->borrower.server, LEDGER_DROPPED))
 	           ? JUDGE_DROP
@@ -496,9 +496,8 @@ static enum judgement execute_portal(struct client *client, struct batch *batch)
 		return JUDGE_MEMORY;
 	if (!inject_statement(client, batch, portal->statement, NULL))
 		return JUDGE_MEMORY;
-	change = names_mention(client, portal->name, portal->statement);
-	if (change)
-		change = server_renamed(change, &portal->renaming);
+	change =
+	    names_rename(names_mention(client, portal->name, portal->statement), &portal->renaming);
 	return statements_note(client, LEDGER_EXECUTE, LEDGER_CLIENT, change, JUDGE_HEAD);
 }
 
@@ -511,8 +510,7 @@ static enum judgement execute_on_stage(struct client *client, struct bytes frame
 	struct ledger_change *change =
 	    set_stage(client, portal->name, portal->statement, batch, &made);
 
-	if (change)
-		change = server_renamed(change, &portal->renaming);
+	change = names_rename(change, &portal->renaming);
 	batch_run(batch, frame);
 	if (statements_note(client, LEDGER_EXECUTE, LEDGER_CLIENT, change, JUDGE_DROP) ==
 	        JUDGE_DROP &&

@@ -192,6 +192,10 @@ struct ledger_change *names_go(struct client *client, struct client_statement *e
 struct ledger_change *names_mention(struct client *client, const char *name,
                                     struct statement *statement);
 
+/* Such a change is of a text with our name. Returns it; NULL: no memory, as before. */
+struct ledger_change *names_rename(struct ledger_change *change,
+                                   const struct server_renaming *renaming);
+
 /*
  * For a Describe of the statement, or of a portal bound to it. When the answer has the types of
  * its parameters, the name means the statement with these types on every server. is_told: the

@@ -269,11 +269,6 @@ void hosts_set_roles(struct hosts *hosts, struct roster *roster, const struct ro
 
 /* ---- the list ---- */
 
-void hosts_init(struct hosts *hosts, struct reach *reach)
-{
-	*hosts = (struct hosts){ .reach = reach };
-}
-
 static void clear(struct hosts *hosts)
 {
 	for (unsigned int i = 0; i < hosts->count; i++) {

@@ -283,21 +283,13 @@ static void remove_behind_head(struct ledger *ledger, uint32_t count)
 	ledger->count -= count;
 }
 
-/* The number of Syncs directly after the head. */
-static uint32_t count_syncs(const struct ledger *ledger)
+/* The server has asked for data. It ignores the Syncs directly after the request. */
+static void begin_copy(struct ledger *ledger)
 {
 	uint32_t count = 0;
 
 	while (1 + count < ledger->count && entry_at(ledger, 1 + count)->kind == LEDGER_SYNC)
 		count++;
-	return count;
-}
-
-/* The server has asked for data. It ignores the Syncs directly after the request. */
-static void begin_copy(struct ledger *ledger)
-{
-	uint32_t count = count_syncs(ledger);
-
 	count_up(&ledger->copy_sync_count, count);
 	remove_behind_head(ledger, count);
 	ledger->copy = ledger->count == 1 ? LEDGER_IN_OPEN : LEDGER_IN_LEFT;
@@ -402,12 +394,6 @@ static void pop_ignored(struct ledger *ledger)
 		pop(ledger);
 }
 
-/* No query ends without some kind of result, which may be an error. */
-static bool is_too_early(const struct ledger *ledger, enum ledger_kind kind, char type)
-{
-	return type == 'Z' && kind != LEDGER_SYNC && !ledger->has_result;
-}
-
 static bool fits(const struct ledger *ledger, char type)
 {
 	const struct ledger_entry *head;
@@ -415,8 +401,10 @@ static bool fits(const struct ledger *ledger, char type)
 	if (ledger->count == 0 || (unsigned char)type >= sizeof(replies) / sizeof(replies[0]))
 		return false;
 	head = first_of(ledger);
-	if (!(replies[(unsigned char)type].answers & (1u << head->kind)) ||
-	    is_too_early(ledger, head->kind, type))
+	if (!(replies[(unsigned char)type].answers & (1u << head->kind)))
+		return false;
+	/* No query ends without some kind of result, which may be an error. */
+	if (type == 'Z' && head->kind != LEDGER_SYNC && !ledger->has_result)
 		return false;
 	if (ledger->copy >= LEDGER_BOTH_OPEN)
 		return fits_both(ledger, type);
@@ -540,23 +528,16 @@ bool ledger_owes_borrower(const struct ledger *ledger)
 	return false;
 }
 
-/* Whether this entry is the last one, and an internal query behind what the borrower has sent. */
-static bool is_question(const struct ledger *ledger, uint32_t index)
-{
-	const struct ledger_entry *entry = entry_at(ledger, index);
-
-	return index == ledger->count - 1 && entry->kind == LEDGER_QUERY &&
-	       entry->fate == LEDGER_OURS;
-}
-
 bool ledger_drop_sync(struct ledger *ledger)
 {
 	struct ledger_entry *head = ledger->count ? first_of(ledger) : NULL;
+	const struct ledger_entry *next = ledger->count > 1 ? entry_at(ledger, 1) : NULL;
 
 	if (!head || head->kind != LEDGER_SYNC || head->fate != LEDGER_CLIENT ||
 	    !ledger_is_certain(ledger) || ledger->is_doubtful)
 		return false;
-	if (ledger->count > 1 && !is_question(ledger, 1))
+	/* But for an internal query behind what the borrower has sent. */
+	if (next && (ledger->count > 2 || next->kind != LEDGER_QUERY || next->fate != LEDGER_OURS))
 		return false;
 	head->fate = LEDGER_DROPPED;
 	return true;

@@ -13,7 +13,6 @@
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/message.h"
-#include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pool/server/question.h"
 
 /*
@@ -26,12 +25,6 @@
  * of the borrower, PostgreSQL skips it behind an error, and what is behind it up to the Sync. What
  * asks behind that Sync waits until it is answered.
  */
-
-void server_discard_begin(struct server *server, enum server_discard how)
-{
-	server->lease.sequences.discard = how;
-	server->lease.sequences.state = SEQUENCES_OWN;
-}
 
 void server_discard_end(struct server *server, bool is_done)
 {
@@ -113,9 +106,8 @@ static bool add_all_apart(struct server *server, const char *text, struct buf *o
 static bool add_named_closes(struct server *server, struct bytes names, struct buf *out)
 {
 	bool is_noted = true;
-	const char *name;
 
-	while (is_noted && bytes_take_text(&names, &name)) {
+	for (const char *name; is_noted && bytes_take_text(&names, &name);) {
 		size_t at = message_begin(out, 'C');
 
 		buf_add_byte(out, 'S');
@@ -127,25 +119,19 @@ static bool add_named_closes(struct server *server, struct bytes names, struct b
 	return is_noted && note(server, LEDGER_SYNC, NULL);
 }
 
-static void write_question(const struct server *server, struct buf *text)
+static bool add_question(struct server *server, bool is_apart, struct buf *out)
 {
 	const char *version = params_find(server->session.baseline, "server_version");
 	struct server_question *question = server->orders.question;
+	struct buf text = { 0 };
+	bool is_added;
 
 	question->try_count++;
 	question_text(question->facts.parts, buf_bytes(&question->names),
 	              version ? (unsigned int)strtoul(version, NULL, 10) : 0, &question->wait,
-	              text);
-	buf_add_byte(text, 0);
-}
-
-static bool add_question(struct server *server, bool is_apart, struct buf *out)
-{
-	struct buf text = { 0 };
-	bool is_added;
-
-	write_question(server, &text);
-	is_added = buf_ok(&server->orders.question->names) && buf_ok(&text);
+	              &text);
+	buf_add_byte(&text, 0);
+	is_added = buf_ok(&question->names) && buf_ok(&text);
 	if (is_added && is_apart)
 		is_added = add_all_apart(server, text.at, out);
 	else if (is_added) {
@@ -322,18 +308,6 @@ static bool ask_again(struct server *server)
 	return next.parts;
 }
 
-/* Asks what connect_query has set, since a client must get that, too. */
-static void ask_defaults(struct server *server)
-{
-	struct sql_names names = { 0 };
-
-	sql_names_read(&names, bytes_text(server->site->entry->connect_query), true);
-	server_order(server, &(struct order){ .kind = ORDER_ASK,
-	                                      .parts = QUESTION_PARAMS,
-	                                      .names = buf_bytes(&names.list) });
-	sql_names_free(&names);
-}
-
 /* An order for the borrower is done. */
 static void answer(struct server *server, enum order_kind kind)
 {
@@ -355,40 +329,12 @@ static void answer(struct server *server, enum order_kind kind)
 /* The order has done what it is for, or its failure does not matter. */
 static void go_on_after(struct server *server, enum order_kind kind)
 {
-	bool is_all = server->orders.on_done && server->state == SERVER_LOGIN;
+	bool is_all = server->state == SERVER_LOGIN || kind == ORDER_REPLAY;
 
 	if (server->orders.on_done)
 		server->orders.on_done(server);
 	if (is_all || server_is_over(server))
 		return;
-	switch (kind) {
-	case ORDER_CONNECT:
-		if (server->site->knows_defaults && !server_is_dedicated(server))
-			ask_defaults(server);
-		else
-			server->site->ops->on_login_done(server);
-		return;
-	case ORDER_REPLAY:
-		server_discard_end(server, !server->orders.has_failed);
-		if (server->orders.has_failed) {
-			server->site->ops->on_params_refused(server);
-			return;
-		}
-		server_held_after(server, HELD_CLEANED);
-		server_confirm_params(server);
-		timer_clear(&server->timer);
-		server->lease.borrower->ops->on_lent(server->lease.borrower);
-		return;
-	case ORDER_ASK:
-		if (server->state != SERVER_LOGIN)
-			break;
-		server_take_defaults(server, &server->orders.question->facts);
-		server_question_free(&server->orders.question);
-		server->site->ops->on_login_done(server);
-		return;
-	default:
-		break;
-	}
 	if (server->state == SERVER_LENT)
 		answer(server, kind);
 	else

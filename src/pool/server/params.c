@@ -198,21 +198,13 @@ static unsigned int write_changed(struct params_table *table, const struct param
 	return count;
 }
 
-static void find_starts(struct params *map)
-{
-	const char *at = NULL, *name, *value;
-	uint32_t *start = map->starts;
-
-	while (params_next(map, &at, &name, &value))
-		*start++ = (uint32_t)(name - text_of(map));
-}
-
 /* The map with the text in table->text. NULL: no memory. */
 static struct params *find_or_add(struct params_table *table, unsigned int count)
 {
 	const struct buf *text = &table->text;
 	size_t starts_size = count * sizeof(uint32_t);
 	struct params *map;
+	uint32_t *start;
 
 	TABLE_FIND(hh, &table->secret, table->maps, text->at, text->count, map);
 	if (map)
@@ -223,7 +215,9 @@ static struct params *find_or_add(struct params_table *table, unsigned int count
 	map->count = count;
 	map->size = text->count;
 	memcpy(map->starts + count, text->at, text->count);
-	find_starts(map);
+	start = map->starts;
+	PARAMS_EACH (name, value, map)
+		*start++ = (uint32_t)(name - text_of(map));
 	TABLE_ADD(hh, &table->secret, table->maps, text_of(map), map->size, map);
 	return map;
 }

@@ -98,10 +98,9 @@ static bool read_seconds(struct bytes text, uint64_t *value)
 /* Adds the names as items of an array; they need no quotes inside. */
 static bool add_names(struct bytes names, struct buf *out)
 {
-	const char *name;
 	bool is_any = false;
 
-	while (bytes_take_text(&names, &name)) {
+	for (const char *name; bytes_take_text(&names, &name);) {
 		if (sql_name_judge(bytes_text(name)) != SQL_NAME_PLACEHOLDER)
 			continue;
 		buf_add_text(out, is_any ? ",'" : "'");
@@ -270,124 +269,96 @@ void question_text(unsigned int parts, struct bytes names, unsigned int major,
 #define COUNT_MAX 999999999
 #define COLUMNS_MAX 9
 
-/* Adds the bytes that the digits stand for, and a zero. false: the question has no such value. */
-static bool add_decoded(struct buf *out, struct bytes hex)
-{
-	if (!hex.at || hex.count % 2)
-		return false;
-	for (size_t i = 0; i < hex.count; i += 2) {
-		int value = text_unhex(hex.at + i);
+/* What the question sets for itself. */
+static const char *const own_names[] = { "statement_timeout", "transaction_deferrable",
+	                                 "transaction_isolation", "transaction_read_only" };
 
-		if (value <= 0)
+/*
+ * What the digits stand for, as texts in `out`. false: the question has no such value. NULL is only
+ * the value of a parameter.
+ */
+static bool decode(const struct bytes *columns, size_t count, struct buf *out, const char **values)
+{
+	const char *text;
+	struct bytes rest;
+
+	for (size_t i = 1; i < count; i++) {
+		if (columns[i].count % 2 || !(columns[i].at || (i == 2 && columns[0].at[0] == 'p')))
 			return false;
-		buf_add_byte(out, (char)value);
+		for (size_t at = 0; at < columns[i].count; at += 2) {
+			int value = text_unhex(columns[i].at + at);
+
+			if (value <= 0)
+				return false;
+			buf_add_byte(out, (char)value);
+		}
+		buf_add_byte(out, 0);
 	}
-	buf_add_byte(out, 0);
-	return true;
+	rest = buf_bytes(out);
+	for (size_t i = 1; buf_ok(out) && bytes_take_text(&rest, &text); i++)
+		values[i] = columns[i].at ? text : NULL;
+	return buf_ok(out);
 }
 
-/* Of an answer that does not fit nothing is kept. Returns whether the row was a good one. */
-static bool settle(struct facts *facts, enum question_part part, struct buf *answer, bool is_good)
-{
-	if (!buf_ok(answer)) {
-		facts->too_long |= part;
-		buf_free(answer);
-	}
-	return is_good;
-}
-
-/* What the question sets for itself. In hexadecimal digits, as it comes. */
-static const char *const own_names[] = {
-	"73746174656d656e745f74696d656f7574",           /* statement_timeout */
-	"7472616e73616374696f6e5f64656665727261626c65", /* transaction_deferrable */
-	"7472616e73616374696f6e5f69736f6c6174696f6e",   /* transaction_isolation */
-	"7472616e73616374696f6e5f726561645f6f6e6c79",   /* transaction_read_only */
-};
-
-static bool is_own(struct bytes name)
-{
-	for (size_t i = 0; i < sizeof(own_names) / sizeof(own_names[0]); i++) {
-		if (bytes_are(name, own_names[i]))
-			return true;
-	}
-	return false;
-}
-
-static bool take_param(struct facts *facts, const struct bytes *columns)
-{
-	struct buf *out = &facts->params;
-	bool is_good;
-
-	if (facts->too_long & QUESTION_PARAMS || is_own(columns[1]))
-		return true;
-	out->limit = ANSWER_MAX;
-	is_good = add_decoded(out, columns[1]);
-	if (columns[2].at)
-		is_good = is_good && add_decoded(out, columns[2]);
-	else
-		out->is_broken = true; /* its value is too long */
-	return settle(facts, QUESTION_PARAMS, out, is_good);
-}
-
-/* Adds a name to an answer that is a list of names. */
-static bool take_name(struct facts *facts, enum question_part part, struct buf *out,
-                      struct bytes name)
+/* Of an answer that does not fit nothing is kept. value NULL: the answer is a list of names. */
+static void add(struct facts *facts, enum question_part part, struct buf *out, const char *name,
+                const char *value)
 {
 	if (facts->too_long & part)
-		return true;
+		return;
 	out->limit = ANSWER_MAX;
-	return settle(facts, part, out, add_decoded(out, name));
+	buf_add_cstr(out, name);
+	if (value)
+		buf_add_cstr(out, value);
+	if (buf_ok(out))
+		return;
+	facts->too_long |= part;
+	buf_free(out);
+}
+
+static void take_param(struct facts *facts, const char *name, const char *value)
+{
+	for (size_t i = 0; i < sizeof(own_names) / sizeof(own_names[0]); i++) {
+		if (strcmp(name, own_names[i]) == 0)
+			return;
+	}
+	facts->params.is_broken |= !value; /* it is too long */
+	add(facts, QUESTION_PARAMS, &facts->params, name, value);
 }
 
 /* Adds a parameter whose default is known, unless it has that. */
-static bool add_changed(struct facts *facts, const char *name, struct bytes value,
-                        struct bytes normal)
+static void add_changed(struct facts *facts, const char *name, const char *value,
+                        const char *normal)
 {
-	if (bytes_equal(value, normal))
-		return true;
-	buf_add_cstr(&facts->params, name);
-	return add_decoded(&facts->params, value);
+	if (strcmp(value, normal) != 0)
+		add(facts, QUESTION_PARAMS, &facts->params, name, value);
 }
 
-static bool take_roles(struct facts *facts, const struct bytes *columns)
+static void take_roles(struct facts *facts, const char *const *values)
 {
-	static const char none[] = "6e6f6e65";
-	bool is_good = add_changed(facts, "statement_timeout", columns[1], columns[2]) &&
-	               add_changed(facts, "role", columns[4], columns[7]) &&
-	               add_changed(facts, "session_authorization", columns[5], columns[6]);
-
-	if (!bytes_are(columns[7], none))
-		is_good = is_good && add_decoded(&facts->role, columns[7]);
-	settle(facts, QUESTION_PARAMS, &facts->role, is_good);
-	return settle(facts, QUESTION_PARAMS, &facts->params, is_good);
+	add_changed(facts, "statement_timeout", values[1], values[2]);
+	add_changed(facts, "role", values[4], values[7]);
+	add_changed(facts, "session_authorization", values[5], values[6]);
+	if (strcmp(values[7], "none") != 0)
+		add(facts, QUESTION_PARAMS, &facts->role, values[7], NULL);
 }
 
-static bool read_count(unsigned int *count, struct bytes hex)
+static bool read_count(unsigned int *count, const char *digits)
 {
-	struct buf digits = { 0 };
 	uint64_t number = 0;
-	bool is_good = add_decoded(&digits, hex) && buf_ok(&digits) &&
-	               question_number(bytes_text(digits.at), 10, COUNT_MAX, &number);
+	bool is_good = question_number(bytes_text(digits), 10, COUNT_MAX, &number);
 
 	*count = (unsigned int)number;
-	buf_free(&digits);
 	return is_good;
 }
 
 /* The name of one of the things that keep a server. What does not fit is only counted. */
-static bool add_held(struct facts *facts, char kind, struct bytes name)
+static void add_held(struct facts *facts, char kind, const char *name)
 {
-	size_t size = 2 + name.count / 2; /* with its kind, and a zero */
-
-	if (!name.count || facts->held.count + size > HELD_SIZE_MAX)
-		return true;
+	if (!*name || facts->held.count + strlen(name) + 2 > HELD_SIZE_MAX)
+		return;
 	buf_add_byte(&facts->held, kind);
-	return add_decoded(&facts->held, name);
-}
-
-static bool take_held(struct facts *facts, unsigned int *count, const struct bytes *columns)
-{
-	return add_held(facts, columns[0].at[0], columns[1]) && read_count(count, columns[2]);
+	buf_add_cstr(&facts->held, name);
 }
 
 /* Bytes of the header of a page of the WAL, and of the first page of a segment. */
@@ -406,46 +377,48 @@ static uint64_t without_header(uint64_t position, uint64_t page)
 	return offset == PAGE_HEADER || offset == SEGMENT_HEADER ? position - offset : position;
 }
 
-static bool take_position(struct facts *facts, const struct bytes *columns)
+static bool take_position(struct facts *facts, const char *const *values)
 {
-	struct buf text = { 0 };
-	unsigned int page = 0;
-	bool is_good = read_count(&page, columns[1]) && page >= 512 &&
-	               add_decoded(&text, columns[2]) && buf_ok(&text);
-	struct bytes started = is_good ? bytes_text(text.at) : bytes_of("", 0);
+	struct bytes started = bytes_text(values[2]);
 	struct bytes position = bytes_take_until(&started, ' ');
+	unsigned int page;
 
-	is_good = is_good && read_position(position, &facts->position) &&
-	          read_seconds(started, &facts->started);
-	if (is_good)
-		facts->position = without_header(facts->position, page);
-	buf_free(&text);
-	return is_good;
+	if (!read_count(&page, values[1]) || page < 512 ||
+	    !read_position(position, &facts->position) || !read_seconds(started, &facts->started))
+		return false;
+	facts->position = without_header(facts->position, page);
+	return true;
 }
 
-static bool take_row(struct facts *facts, const struct bytes *columns)
+static bool take_row(struct facts *facts, char kind, const char *const *values)
 {
-	switch (columns[0].at[0]) {
+	switch (kind) {
 	case 'p':
-		return take_param(facts, columns);
+		take_param(facts, values[1], values[2]);
+		return true;
 	case 'c':
-		return take_name(facts, QUESTION_CHANNELS, &facts->channels, columns[1]);
+		add(facts, QUESTION_CHANNELS, &facts->channels, values[1], NULL);
+		return true;
 	case 'e':
-		return take_name(facts, QUESTION_EXPOSED, &facts->exposed, columns[1]);
-	case 'u':
-		return take_held(facts, &facts->cursor_count, columns);
-	case 't':
-		return take_held(facts, &facts->temp_count, columns);
-	case 'l':
-		return take_held(facts, &facts->lock_count, columns);
+		add(facts, QUESTION_EXPOSED, &facts->exposed, values[1], NULL);
+		return true;
+	case 'm':
+		add_held(facts, 's', values[1]);
+		return true;
 	case 's':
 		facts->has_own_count = true;
-		return read_count(&facts->own_count, columns[1]) &&
-		       read_count(&facts->statement_count, columns[2]);
-	case 'm':
-		return add_held(facts, 's', columns[1]);
+		return read_count(&facts->own_count, values[1]) &&
+		       read_count(&facts->statement_count, values[2]);
 	case 'w':
-		return take_position(facts, columns);
+		return take_position(facts, values);
+	case 'u':
+	case 't':
+	case 'l':
+		add_held(facts, kind, values[1]);
+		return read_count(kind == 'u'   ? &facts->cursor_count
+		                  : kind == 't' ? &facts->temp_count
+		                                : &facts->lock_count,
+		                  values[2]);
 	default:
 		return false;
 	}
@@ -454,16 +427,21 @@ static bool take_row(struct facts *facts, const struct bytes *columns)
 void facts_row(struct facts *facts, struct bytes row)
 {
 	struct bytes columns[COLUMNS_MAX];
+	const char *values[COLUMNS_MAX];
 	size_t count = question_values(row, columns, COLUMNS_MAX);
-	bool is_good = count == 1;
+	struct buf text = { 0 };
 
-	if (facts->is_broken)
+	if (facts->is_broken || count == 1)
 		return;
-	if (count > 1 && columns[0].count == 1)
-		is_good = count == COLUMNS_MAX
-		              ? columns[0].at[0] == 'r' && take_roles(facts, columns)
-		              : count == 3 && take_row(facts, columns);
-	facts->is_broken = !is_good;
+	facts->is_broken = (count != 3 && count != COLUMNS_MAX) || columns[0].count != 1 ||
+	                   !decode(columns, count, &text, values);
+	if (!facts->is_broken && count == 3)
+		facts->is_broken = !take_row(facts, columns[0].at[0], values);
+	else if (!facts->is_broken && columns[0].at[0] == 'r')
+		take_roles(facts, values);
+	else
+		facts->is_broken = true;
+	buf_free(&text);
 }
 
 /*

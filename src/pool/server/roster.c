@@ -288,9 +288,7 @@ enum close_reason roster_stay(struct roster *roster, const struct roster_at *at,
 		                                                 : CLOSE_HOST_DRAINED;
 	if (!row || target == TARGET_ANY)
 		return CLOSE_NONE;
-	if ((row->known.role != HOST_ROLE_UNKNOWN &&
-	     !roster_is_target(target, row->known.role, row->known.is_read_only)) ||
-	    row->is_diverged ||
+	if (fit_of_role(row, target) == ROSTER_NO ||
 	    (row->is_doubted && (target == TARGET_PRIMARY || target == TARGET_READ_WRITE)))
 		return CLOSE_HOST_ROLE;
 	return row->is_lost ? CLOSE_HOST_LOST : CLOSE_NONE;
@@ -839,38 +837,31 @@ void roster_unwatch(struct roster *roster)
 
 /* ---- what another roster knew ---- */
 
-/* A lost host stays lost until its watch, which begins now, or a login finds it. */
-static void remember_row(struct roster *roster, const struct roster_row *old, usec_t now)
-{
-	struct roster_at at = { .host = old->host };
-	struct roster_row *row;
-
-	if (old->address.family != AF_UNSPEC)
-		at.address = &old->address;
-	row = row_of(roster, &at);
-	if (!row || row->seen_at >= old->seen_at)
-		return;
-	row->known = old->known;
-	row->is_elected = old->is_elected;
-	row->is_sure = old->is_sure && !old->is_lost;
-	row->is_lost = old->is_lost;
-	row->lost_at = old->lost_at;
-	if (old->is_lost)
-		row->tried_at = now;
-	row->seen_at = old->seen_at;
-	row->since = old->since;
-	text_copy(row->error, sizeof(row->error), old->error);
-}
-
 void roster_remember(struct roster *roster, const struct roster_row *row, uint32_t timeline,
                      uint64_t system, usec_t now)
 {
 	LOCKED(&roster->lock);
+	struct roster_at at = { row->host,
+		                row->address.family != AF_UNSPEC ? &row->address : NULL };
+	struct roster_row *mine = row_of(roster, &at);
+
 	if (timeline > roster->timeline)
 		roster->timeline = timeline;
 	if (!roster->system)
 		roster->system = system;
-	remember_row(roster, row, now);
+	if (mine && mine->seen_at < row->seen_at) {
+		mine->known = row->known;
+		mine->is_elected = row->is_elected;
+		mine->is_sure = row->is_sure && !row->is_lost;
+		/* it stays lost until its watch, which begins now, or a login finds it */
+		mine->is_lost = row->is_lost;
+		mine->lost_at = row->lost_at;
+		if (row->is_lost)
+			mine->tried_at = now;
+		mine->seen_at = row->seen_at;
+		mine->since = row->since;
+		text_copy(mine->error, sizeof(mine->error), row->error);
+	}
 	elect(roster, now, NULL);
 	bump(roster, NULL);
 }

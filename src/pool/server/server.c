@@ -49,18 +49,6 @@ const char *server_state_name(const struct server *server)
 	return steps[is_leaving ? SERVER_CLOSING : server->state].shown;
 }
 
-const char *server_work(const struct server *server)
-{
-	switch (server_rest(server)) {
-	case REST_WORKING:
-		return "running";
-	case REST_IN_TRANSACTION:
-		return "idle in transaction";
-	default:
-		return "idle";
-	}
-}
-
 bool server_is_quiescent(const struct server *server)
 {
 	return stream_is_halted(&server->wire.stream) &&
@@ -257,9 +245,7 @@ bool server_begin_run(struct server *server, atomic_uint *running, unsigned int 
 
 void server_end_runs(struct server *server)
 {
-	struct server_run *run;
-
-	while ((run = server->lease.runs)) {
+	for (struct server_run *run; (run = server->lease.runs);) {
 		server->lease.runs = run->next;
 		atomic_fetch_sub(run->running, 1);
 		free(run);
@@ -664,18 +650,6 @@ void server_close(struct server *server, const struct err *err)
 	replay_done(&unrun);
 }
 
-void server_leave_host(struct server *server, enum close_reason reason)
-{
-	struct err err;
-
-	err_close(&err, reason);
-	/* what has not arrived yet may arrive when the host can be reached again */
-	if (server->lease.borrower && server_has_no_effect(server))
-		server_close_unrun(server, &err);
-	else
-		server_close(server, &err);
-}
-
 void server_close_with(struct server *server, enum err_code code, const char *text)
 {
 	struct err err;
@@ -824,12 +798,6 @@ bool server_sendv(struct server *server, const struct iovec *pieces, int count)
 		return true;
 	server_break(server);
 	return false;
-}
-
-void server_push(struct server *server)
-{
-	if (server->orders.ahead.count)
-		server_sendv(server, NULL, 0);
 }
 
 void server_read_on(struct server *server) { stream_want(&server->wire.stream, WANT_INPUT); }

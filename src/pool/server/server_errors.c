@@ -121,15 +121,6 @@ void server_out_of_step(struct server *server, enum ledger_verdict verdict)
 		                  "unexpected message from server: out of step");
 }
 
-/* A client that waits with its server until the catalog was read by another one goes on. */
-static bool is_needed(const struct server *server)
-{
-	const struct borrower *borrower = server->lease.borrower;
-
-	return !borrower || !borrower->ops->needs_no_server ||
-	       !borrower->ops->needs_no_server(borrower);
-}
-
 /*
  * It answers no request, or one of a listening connection, which ends. FATAL is forwarded, as the
  * last message, unless the batch is sent to another server, or the borrower goes on without this
@@ -137,9 +128,12 @@ static bool is_needed(const struct server *server)
  */
 static enum frame_fate unasked_error(struct server *server, const struct server_error *error)
 {
+	const struct borrower *borrower = server->lease.borrower;
+	/* a client that waits with its server until another one has read the catalog goes on */
+	bool goes_on =
+	    borrower && borrower->ops->needs_no_server && borrower->ops->needs_no_server(borrower);
 	bool is_for_borrower = server->state == SERVER_LENT && !server->is_listening &&
-	                       server->orders.running == ORDER_NONE && error->is_fatal &&
-	                       is_needed(server);
+	                       server->orders.running == ORDER_NONE && error->is_fatal && !goes_on;
 	bool is_again = is_for_borrower && server_got_fatal(server);
 	const struct report *report = &error->report;
 	struct err err;
@@ -221,15 +215,6 @@ struct ledger_change *server_refusal(const struct err *err)
 	return NULL;
 }
 
-static void say_refusal(struct server *server, struct ledger_change *change)
-{
-	struct refusal *refusal = (struct refusal *)change;
-
-	note_said(server, refusal->sqlstate, "ERROR", true);
-	server->wire.replacement = refusal->message;
-	refusal->message = (struct buf){ 0 };
-}
-
 /* The position of one of our names in an error. NULL: not found. */
 static const char *find_name(struct bytes body, struct bytes name)
 {
@@ -256,61 +241,28 @@ static struct bytes find_ours(struct server *server, struct bytes body,
 	return at ? bytes_of(at, name.count) : bytes_of("", 0);
 }
 
-/* ---- texts with our name of a statement ---- */
-
-struct renamed {
-	struct ledger_change base;
-	struct ledger_change *change;
-	struct server_renaming renaming;
-};
-
-static void settle_renamed(struct ledger_change *change, bool is_done)
-{
-	struct renamed *renamed = (struct renamed *)change;
-
-	renamed->change->settle(renamed->change, is_done);
-	free(renamed);
-}
-
-struct ledger_change *server_renamed(struct ledger_change *change,
-                                     const struct server_renaming *renaming)
-{
-	struct renamed *renamed = calloc(1, sizeof(*renamed));
-
-	if (!renamed) {
-		change->settle(change, false);
-		return NULL;
-	}
-	*renamed = (struct renamed){
-		.base = { settle_renamed, change->statement, change->name },
-		.change = change,
-		.renaming = *renaming,
-	};
-	return &renamed->base;
-}
-
 /*
  * The position of an error in the client's text. 0: none. In an EXECUTE, it may be a position in
  * the text of the prepared statement, which PostgreSQL has analyzed again; but then the error is
  * not about a value.
  */
-static unsigned long position_of(const struct renamed *renamed, const char *position,
+static unsigned long position_of(const struct ledger_change *change, const char *position,
                                  const char *sqlstate)
 {
-	const struct server_renaming *renaming = &renamed->renaming;
+	const struct server_renaming *renaming = change->renaming;
 	unsigned long at = strtoul(position, NULL, 10);
 	bool is_behind = at > (unsigned long)renaming->before + renaming->ours;
 
 	if (!renaming->is_known ||
-	    (renamed->base.statement && !(is_behind && strncmp(sqlstate, "22", 2) == 0)))
+	    (change->statement && !(is_behind && strncmp(sqlstate, "22", 2) == 0)))
 		return 0;
 	if (is_behind)
 		return at - renaming->ours + renaming->theirs;
 	return at <= renaming->before ? at : (unsigned long)renaming->before + 1;
 }
 
-/* Adds the fields of an error, without those that must be left out. */
-static void add_fields(struct buf *out, struct bytes body, const struct renamed *renamed,
+/* Adds the fields of an error. renamed: of a text with our name, or NULL. */
+static void add_fields(struct buf *out, struct bytes body, const struct ledger_change *renamed,
                        const char *sqlstate)
 {
 	const char *text;
@@ -321,7 +273,7 @@ static void add_fields(struct buf *out, struct bytes body, const struct renamed 
 		body = bytes_skip(body, 1);
 		if (!bytes_take_text(&body, &text))
 			return;
-		if (type == 'P') {
+		if (type == 'P' && renamed) {
 			unsigned long at = position_of(renamed, text, sqlstate);
 
 			if (!at)
@@ -332,21 +284,34 @@ static void add_fields(struct buf *out, struct bytes body, const struct renamed 
 		buf_add_byte(out, type);
 		buf_add_cstr(out, text);
 	}
-	buf_add_byte(out, 0);
 }
 
-/* With the client's name of the statement and its position. false: no change is needed. */
-static bool say_renamed(struct server *server, struct bytes body, const char *sqlstate,
+/* The borrower's HINT for a refusal, and its DETAIL. NULL: the error says enough. */
+static const char *explain(const struct server *server, const struct report *report,
+                           struct buf *detail)
+{
+	struct borrower *borrower = server->lease.borrower;
+
+	if (strcmp(report->sqlstate, "25006") != 0 || report->detail || report->hint || !borrower ||
+	    !borrower->ops->explains_refusal)
+		return NULL;
+	return borrower->ops->explains_refusal(borrower, detail);
+}
+
+/*
+ * With the client's name of the statement and its position, or else with the borrower's words.
+ * false: no change is needed.
+ */
+static bool say_changed(struct server *server, struct bytes body, const struct report *report,
                         const struct ledger_change *change)
 {
-	bool is_text = change->settle == settle_renamed;
+	bool is_text = change && change->renaming;
 	struct bytes name =
-	    change->name ? find_ours(server, body, change->statement) : bytes_of("", 0);
-	struct buf renamed = { 0 };
+	    change && change->name ? find_ours(server, body, change->statement) : bytes_of("", 0);
+	struct buf *out = &server->wire.replacement, renamed = { 0 }, detail = { 0 };
+	const char *hint = name.count || is_text ? NULL : explain(server, report, &detail);
 	size_t frame;
 
-	if (!name.count && !is_text)
-		return false;
 	if (name.count) {
 		const char *behind = name.at + name.count;
 
@@ -355,47 +320,23 @@ static bool say_renamed(struct server *server, struct bytes body, const char *sq
 		buf_add(&renamed, behind, (size_t)(body.at + body.count - behind));
 		body = buf_bytes(&renamed);
 	}
-	frame = message_begin(&server->wire.replacement, 'E');
-	if (is_text)
-		add_fields(&server->wire.replacement, body, (const struct renamed *)change,
-		           sqlstate);
-	else
-		buf_add(&server->wire.replacement, body.at, body.count);
-	message_end(&server->wire.replacement, frame);
-	server->wire.replacement.is_broken |= !buf_ok(&renamed);
-	buf_free(&renamed);
-	return true;
-}
-
-/* ---- words for a refusal ---- */
-
-/* Sends the error with the borrower's DETAIL and HINT. false: the error needs no change. */
-static bool say_explained(struct server *server, struct bytes body, const struct report *report)
-{
-	const struct borrower *borrower = server->lease.borrower;
-	struct buf *out = &server->wire.replacement, detail = { 0 };
-	const char *hint = NULL;
-	bool is_said;
-	size_t frame;
-
-	if (strcmp(report->sqlstate, "25006") == 0 && !report->detail && !report->hint &&
-	    borrower && borrower->ops->explains_refusal)
-		hint = borrower->ops->explains_refusal(server->lease.borrower, &detail);
-	if (hint && buf_ok(&detail)) {
+	if (name.count || is_text || hint) {
 		frame = message_begin(out, 'E');
-		buf_add(out, body.at, body.count - 1); /* without the zero at its end */
-		buf_add_byte(out, 'D');
-		buf_add_cstr(out, buf_text(&detail));
-		buf_add_byte(out, 'H');
-		buf_add_cstr(out, hint);
+		add_fields(out, body, is_text ? change : NULL, report->sqlstate);
+		if (hint) {
+			buf_add_byte(out, 'D');
+			buf_add_cstr(out, buf_text(&detail));
+			buf_add_byte(out, 'H');
+			buf_add_cstr(out, hint);
+		}
 		buf_add_byte(out, 0);
 		message_end(out, frame);
 	}
-	is_said = out->count && buf_ok(out);
-	if (!is_said)
+	if (!buf_ok(out) || !buf_ok(&renamed) || !buf_ok(&detail))
 		buf_free(out);
+	buf_free(&renamed);
 	buf_free(&detail);
-	return is_said;
+	return out->count;
 }
 
 /* ---- a host that accepts no writes any more ---- */
@@ -543,7 +484,11 @@ static enum frame_fate request_failed(struct server *server, const struct server
 	    !strstr(report->text, "\"" SCRATCH_NAME "\""))
 		server_need_close(server, CLOSE_STATEMENT_NAME_TAKEN);
 	if (is_replaced) {
-		say_refusal(server, change);
+		struct refusal *refusal = (struct refusal *)change;
+
+		note_said(server, refusal->sqlstate, "ERROR", true);
+		server->wire.replacement = refusal->message;
+		refusal->message = (struct buf){ 0 };
 		fate = FRAME_REPLACE;
 	} else if (error->is_whole) {
 		bool is_wrong =
@@ -555,8 +500,7 @@ static enum frame_fate request_failed(struct server *server, const struct server
 			server->wire.replacement = server->lease.replay.withheld;
 			server->lease.replay.withheld = (struct buf){ 0 };
 			fate = FRAME_REPLACE;
-		} else if ((change && say_renamed(server, error->body, report->sqlstate, change)) ||
-		           say_explained(server, error->body, report)) {
+		} else if (say_changed(server, error->body, report, change)) {
 			fate = FRAME_REPLACE;
 		}
 		if (is_wrong && tries_again(server)) {
@@ -588,29 +532,23 @@ enum frame_fate server_error_frame(struct server *server, struct bytes body)
 	verdict = ledger_reply(&server->wire.ledger, 'E', &is_end);
 	if (verdict == LEDGER_ANSWERED)
 		ours_refused(server, &error.report);
-	switch (verdict) {
-	case LEDGER_ANSWERED:
-	case LEDGER_FATAL:
-		if (verdict == LEDGER_ANSWERED && server->orders.running != ORDER_NONE) {
-			order_error(server, &error.report);
-			return FRAME_DROP;
-		}
-		if (server->orders.failure) {
+	if (verdict == LEDGER_ANSWERED && server->orders.running != ORDER_NONE) {
+		order_error(server, &error.report);
+		return FRAME_DROP;
+	}
+	if (verdict == LEDGER_ANSWERED || verdict == LEDGER_FATAL) {
+		if (server->orders.failure)
 			server_close_as(server, ERR_PROTOCOL, server->orders.failure);
-			return FRAME_STOP;
-		}
-		/* the borrower's requests behind it are skipped: out of step */
-		return verdict == LEDGER_ANSWERED && !server->is_listening
-		           ? FRAME_DROP
-		           : unasked_error(server, &error);
-	case LEDGER_PASS:
-	case LEDGER_REPLACED:
-		if (server->state != SERVER_LENT)
-			break;
+		else if (verdict == LEDGER_ANSWERED && !server->is_listening)
+			return FRAME_DROP;
+		else /* the borrower's requests behind it are skipped: out of step */
+			return unasked_error(server, &error);
+		return FRAME_STOP;
+	}
+	if ((verdict == LEDGER_PASS || verdict == LEDGER_REPLACED) &&
+	    server->state == SERVER_LENT) {
 		server->lease.error_count++;
 		return request_failed(server, &error, verdict);
-	default:
-		break;
 	}
 	server_out_of_step(server, verdict);
 	return FRAME_STOP;

@@ -77,14 +77,6 @@ static uint32_t wanted_of_frame(const struct server *server, const struct frame 
 	}
 }
 
-/* The available part of a frame's body, if the body is examined. */
-static struct bytes body_of(struct bytes in, const struct frame *frame)
-{
-	if ((frame->type == 't' || frame->type == 'T') && frame->length > WHOLE_MAX)
-		return bytes_of(NULL, 0);
-	return frame_received(in, frame);
-}
-
 /*
  * ---- calls: requests whose execution a borrower measures ----
  *
@@ -166,8 +158,9 @@ static inline void settle_calls(struct server *server, bool is_skipped, uint64_t
 {
 	struct ledger *ledger = &server->wire.ledger;
 	bool is_last = server_got_fatal(server);
-	const struct ledger_call *call = ledger_take_call(ledger);
+	const struct ledger_call *call = ledger->ended;
 
+	ledger->ended = NULL;
 	if (is_last)
 		call = ledger_first_call(ledger);
 	if (call && !is_skipped)
@@ -432,30 +425,30 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	return FRAME_PASS;
 }
 
-/* Whether the borrower sends this ReadyForQuery itself. */
-static bool is_held(struct server *server)
-{
-	return server->wire.status == 'I' && server->lease.borrower &&
-	       !ledger_owes_borrower(&server->wire.ledger) &&
-	       server->lease.borrower->ops->holds_ready(server->lease.borrower);
-}
-
-/* A ReadyForQuery of a server that its borrower watches. */
+/* A ReadyForQuery of a server that its borrower watches, and may send itself. */
 static enum frame_fate watched_ready(struct server *server)
 {
-	if ((server->lease.watches & SERVER_WATCHES_PARAMETERS) && server->lease.borrower &&
+	struct borrower *borrower = server->lease.borrower;
+
+	if (!borrower)
+		return FRAME_READY;
+	if ((server->lease.watches & SERVER_WATCHES_PARAMETERS) &&
 	    ledger_is_empty(&server->wire.ledger))
-		server->lease.borrower->ops->before_ready(server->lease.borrower,
-		                                          &server->wire.replacement);
-	return (server->lease.watches & SERVER_WATCHES_READY) && is_held(server) ? FRAME_SETTLED
-	                                                                         : FRAME_READY;
+		borrower->ops->before_ready(borrower, &server->wire.replacement);
+	return (server->lease.watches & SERVER_WATCHES_READY) && server->wire.status == 'I' &&
+	               !ledger_owes_borrower(&server->wire.ledger) &&
+	               borrower->ops->holds_ready(borrower)
+	           ? FRAME_SETTLED
+	           : FRAME_READY;
 }
 
 static enum frame_fate reply_frame(struct server *server, const struct frame *frame,
                                    struct bytes in)
 {
 	bool has_calls = server->lease.watches & SERVER_WATCHES_CALLS;
-	enum frame_fate fate = answer_frame(server, frame->type, body_of(in, frame));
+	bool is_too_long = (frame->type == 't' || frame->type == 'T') && frame->length > WHOLE_MAX;
+	enum frame_fate fate = answer_frame(
+	    server, frame->type, is_too_long ? bytes_of(NULL, 0) : frame_received(in, frame));
 
 	if (fate == FRAME_READY && (server->lease.watches & ~SERVER_WATCHES_CALLS))
 		fate = watched_ready(server);

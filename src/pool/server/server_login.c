@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The login of a server: TLS, the startup packet, and what follows up to its first ReadyForQuery.
+ * The login of a server: its host, TLS, the startup packet, and what follows up to its first
+ * ReadyForQuery.
  *
- *   server_launch --> its host (server_host.c) --> on_server_connected --> TLS
- *                 --> send_startup --> server_login_frame --> its role --> connect_query
+ *   server_launch --> its host --> on_server_connected --> TLS --> send_startup
+ *                 --> server_login_frame --> its role (server_host.c) --> connect_query
  *
  * Protocol 3.2 is requested, for its long cancel keys. A server that rejects it is connected to
  * again at once with 3.0, and that is noted for its address.
@@ -13,6 +14,8 @@
  */
 #include "server_priv.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -183,11 +186,180 @@ static bool login_step(struct server *server, const struct bytes *body)
 	return goes_on;
 }
 
-static enum frame_fate auth_frame(struct server *server, struct bytes body)
+/*
+ * ---- its host ----
+ *
+ * Chooses one of the pool's hosts, and looks the name up or connects to a Unix socket directly.
+ *
+ * Hard here: a host that accepts the connection but sends nothing would block waiting borrowers for
+ * the whole server_connect_timeout. If another host is not known to be down, the first message must
+ * arrive within a part of that time.
+ */
+
+/* Of server_connect_timeout, for the first message while there is another host; less in a test. */
+#define PATIENCE_PART 5
+#define PATIENCE_MAX (3 * USEC_PER_SEC)
+
+static bool is_unix(const char *host) { return *host == '/' || *host == '@'; }
+
+/* It counts where it will be from the choice on, as others may choose before it is there. */
+static void count_at_host(struct server *server)
 {
-	if (!server->login->auth)
-		return server_bad_frame(server, "server asks again after it let us in");
-	return login_step(server, &body) ? FRAME_DROP : FRAME_STOP;
+	struct roster_at at = server_roster_at(server);
+
+	hosts_enter(server->site->hosts, &server->place.counted, at.host, at.address);
+}
+
+/* No borrower relies on a retry, so there must be space for another server beside it. */
+static struct hosts_when when_of(const struct server *server)
+{
+	int most = server->site->shared->config->max_host_connections;
+
+	return (struct hosts_when){
+		.now = loop_now(server->site->shared->loop),
+		.gap = server->site->limits.retry_gap,
+		.most = most > 0 ? (unsigned int)most : 0,
+		.may_test = server->site->is_watch || server->site->ops->may_probe(server),
+	};
+}
+
+static void on_patience(struct timer *timer)
+{
+	struct server_login *login = container_of(timer, struct server_login, patience);
+	struct server *server = login->server;
+	struct roster_at at = server_roster_at(server);
+
+	if (hosts_due(server->site->hosts, &at) == 0)
+		server_close_for(server, CLOSE_ANOTHER_HOST);
+	else if (login->is_test && login->dial.is_active)
+		server_close_with(server, ERR_SERVER_CONNECT,
+		                  "connect failed: Connection timed out");
+}
+
+static void set_patience(struct server *server)
+{
+	usec_t limit = server->site->shared->config->server_connect_timeout / PATIENCE_PART;
+
+	if (limit <= 0 || limit > PATIENCE_MAX)
+		limit = PATIENCE_MAX;
+	if (server->login->is_test && limit > REACH_TEST_MAX)
+		limit = REACH_TEST_MAX;
+	timer_begin(&server->login->patience, server->site->shared->loop, limit, on_patience);
+}
+
+static void on_server_address_removed(struct resolver_watch *watch)
+{
+	struct server *server = container_of(watch, struct server, place.address_watch);
+
+	server->site->ops->on_address_removed(server);
+}
+
+static void watch_address(struct server *server)
+{
+	const struct host *host = &server->site->hosts->list[server->place.host];
+
+	if (!is_unix(host->at))
+		resolver_watch_begin(server->site->shared->resolver, &server->place.address_watch,
+		                     host->at, &server->place.peer, on_server_address_removed);
+}
+
+static void on_server_connected(struct dial *dial, int fd, const struct err *err);
+
+static void dial_host(struct server *server)
+{
+	struct server_login *login = server->login;
+
+	dial_start(&login->dial, server->site->shared->loop, &server->place.peer,
+	           address_is_unix(&server->place.peer) ? server->place.path : NULL,
+	           server->site->shared->sockets, on_server_connected);
+}
+
+/* To one of these addresses, in turn from `address`; count 0: to that one, a Unix socket. */
+static bool go_to(struct server *server, const struct address *addresses, unsigned int count,
+                  struct address address, struct err *err)
+{
+	const struct hosts_when when = when_of(server);
+	struct server_login *login = server->login;
+
+	if (!hosts_pick(server->site->hosts, server->place.host, addresses, count, &when, &address,
+	                &login->is_test, err))
+		return false;
+	server->place.peer = address;
+	if (!server->site->ops->may_connect(server))
+		return err_close(err, CLOSE_HOST_FULL);
+	count_at_host(server);
+	watch_address(server);
+	/* a dedicated server is launched for one borrower, so no other one relies on it */
+	if (login->is_test && !server_is_dedicated(server) && !server->site->is_watch) {
+		login->is_probe = true;
+		server->site->ops->on_probe(server, 1);
+	}
+	set_patience(server);
+	dial_host(server);
+	return true;
+}
+
+static void on_server_address(struct resolver_ask *ask, const struct address *address,
+                              const struct err *err)
+{
+	struct server *server = container_of(ask, struct server_login, ask)->server;
+	struct err failure;
+
+	if (!address)
+		server_close(server, err);
+	else if (!go_to(server, ask->addresses, ask->address_count, *address, &failure))
+		server_close(server, &failure);
+}
+
+static bool find_host(struct server *server, struct err *err)
+{
+	struct server_site *site = server->site;
+	const struct hosts_when when = when_of(server);
+	struct address local = { 0 };
+	const struct host *host;
+
+	if (site->hosts->count == 0 || !site->roster)
+		return err_set(err, ERR_MEMORY, "out of memory");
+	server->place.host = hosts_choose(site->hosts, &when, &server->login->is_test);
+	if (server->place.host == site->hosts->count)
+		return err_close(err, CLOSE_HOST_ROLE);
+	count_at_host(server);
+	host = &site->hosts->list[server->place.host];
+	if (!*host->name && site->entry->hosts_from)
+		return err_set(err, ERR_SERVER_CONNECT,
+		               "the hosts of database \"%s\" are not known yet: hosts_from has "
+		               "not answered",
+		               site->database);
+	if (!*host->name)
+		return err_set(err, ERR_SERVER_CONNECT,
+		               "database \"%s\" has no host, and unix_socket_dir is empty",
+		               site->database);
+	if (!is_unix(host->at))
+		return resolver_start(site->shared->resolver, &server->login->ask, host->at,
+		                      host->port, on_server_address, err);
+	if (snprintf(server->place.path, sizeof(server->place.path), "%s/.s.PGSQL.%d", host->at,
+	             host->port) >= (int)sizeof(server->place.path)) {
+		*server->place.path = 0; /* a part of it could be the path of another one */
+		return err_set(err, ERR_SERVER_CONNECT, "connect failed: %s",
+		               strerror(ENAMETOOLONG));
+	}
+	local.un = (struct address_unix){ AF_UNIX, 0, (uid_t)-1, host->port };
+	return go_to(server, NULL, 0, local, err);
+}
+
+bool server_find_again(struct server *server, const char *host)
+{
+	const struct hosts *hosts = server->site->hosts;
+
+	for (unsigned int i = 0; i < hosts->count; i++) {
+		if (strcmp(hosts->list[i].name, host) != 0)
+			continue;
+		server->place.host = i;
+		watch_address(server);
+		count_at_host(server);
+		return true;
+	}
+	return false;
 }
 
 /* ---- the protocol version ---- */
@@ -225,7 +397,7 @@ static void ask_again(struct server *server)
 	auth_client_free(&login->auth);
 	stream_close(&server->wire.stream);
 	server_enter(server, SERVER_CONNECTING);
-	server_dial_again(server);
+	dial_host(server);
 }
 
 bool server_asks_again(struct server *server)
@@ -353,7 +525,7 @@ enum frame_fate server_login_frame(struct server *server, const struct frame *fr
 
 	if (server->login->is_working)
 		return FRAME_STAY;
-	server_heard(server);
+	timer_clear(&server->login->patience);
 	if (frame->type == 'E')
 		return refused_login(server, body);
 	if (frame->type == 'v')
@@ -361,7 +533,9 @@ enum frame_fate server_login_frame(struct server *server, const struct frame *fr
 	learn_protocol(server, false);
 	switch (frame->type) {
 	case 'R':
-		return auth_frame(server, body);
+		if (!server->login->auth)
+			return server_bad_frame(server, "server asks again after it let us in");
+		return login_step(server, &body) ? FRAME_DROP : FRAME_STOP;
 	case 'S':
 		return report_frame(server, body);
 	case 'K':
@@ -380,15 +554,13 @@ enum frame_fate server_login_frame(struct server *server, const struct frame *fr
 /* The startup parameters of a dedicated server's borrower are sent unchanged. */
 static void add_wish(struct buf *out, const struct server_wish *wish)
 {
-	const char *at = NULL, *name, *value;
-
 	if (wish->replication)
 		message_startup_pair(out, "replication",
 		                     wish->replication == REPLICATION_LOGICAL ? "database"
 		                                                              : "true");
 	if (wish->options)
 		message_startup_pair(out, "options", wish->options);
-	while (params_next(wish->params, &at, &name, &value))
+	PARAMS_EACH (name, value, wish->params)
 		message_startup_pair(out, name, value);
 }
 
@@ -491,7 +663,7 @@ static void on_securing_input(struct stream *stream)
 	struct server *server = container_of(stream, struct server, wire.stream);
 	struct securing_how how = server_securing(server);
 
-	server_heard(server);
+	timer_clear(&server->login->patience);
 	securing_answer(stream, &how);
 }
 
@@ -577,8 +749,7 @@ bool server_launch(struct server *server)
 		return false;
 	}
 	server->login->server = server;
-	server->login->on_connected = on_server_connected;
-	if (!server_find_host(server, &err)) {
+	if (!find_host(server, &err)) {
 		server_close(server, &err);
 		return false;
 	}

@@ -218,13 +218,6 @@ bool server_report(struct server *server, const char *name, const char *value, b
 	return true;
 }
 
-/* Whether PostgreSQL reports the value as it was set, or in a form that cannot be taken. */
-static bool is_taken_as_it_is(const char *name, const char *value)
-{
-	return strcmp(name, "application_name") == 0 || strcmp(name, SESSION_AUTHORIZATION) == 0 ||
-	       !bytes_are_ascii(bytes_text(value));
-}
-
 void server_replace_params(struct server *server, const struct params *want)
 {
 	params_release(server->site->shared->params, &server->session.before);
@@ -261,7 +254,9 @@ void server_expect_reports(struct server *server)
 	for (size_t i = 0; (name = tracked_at(shared->config, i)); i++) {
 		normal = params_find(server->session.baseline, name);
 		want = params_find(server->session.params, name);
-		if (!normal || !want || is_taken_as_it_is(name, want))
+		/* some are reported as they were set, or in a form that cannot be taken */
+		if (!normal || !want || strcmp(name, "application_name") == 0 ||
+		    strcmp(name, SESSION_AUTHORIZATION) == 0 || !bytes_are_ascii(bytes_text(want)))
 			continue;
 		now = params_find(server->session.before, name);
 		if (!now || strcmp(now, PARAM_UNKNOWN) == 0) /* it was set back */
@@ -275,7 +270,6 @@ void server_forget_rest(struct server *server, bool is_all)
 {
 	struct params_table *table = server->site->shared->params;
 	struct params_pair rest[PARAMS_NAMES_MAX];
-	const char *at = NULL, *name, *value;
 	size_t count = 0;
 
 	server_settle_reports(server);
@@ -283,7 +277,7 @@ void server_forget_rest(struct server *server, bool is_all)
 	if (!is_all && server->session.reports.forgotten == server->session.params)
 		return; /* one of many RESETs, and nothing was set since the last one */
 	/* A role is not reported, though its default may be known. */
-	while (params_next(server->session.params, &at, &name, &value)) {
+	PARAMS_EACH (name, value, server->session.params) {
 		if ((!params_find(server->session.baseline, name) || is_role(name)) &&
 		    !tracked_is_library(name))
 			rest[count++] = (struct params_pair){ name, is_all ? NULL : PARAM_UNKNOWN };
@@ -297,9 +291,7 @@ void server_forget_rest(struct server *server, bool is_all)
 
 bool server_libraries_are_in(const struct params *params, const struct params *others)
 {
-	const char *at = NULL, *name, *value;
-
-	while (params_next(params, &at, &name, &value)) {
+	PARAMS_EACH (name, value, params) {
 		if (tracked_is_library(name) && !params_find(others, name))
 			return false;
 	}
@@ -477,10 +469,9 @@ static bool add_resets(const struct server *server, const struct params *set,
 static bool remove_emptied(struct params_table *table, const struct params **set,
                            const struct params *names)
 {
-	const char *at = NULL, *name, *value;
 	bool is_done = true;
 
-	while (params_next(names, &at, &name, &value)) {
+	PARAMS_EACH (name, value, names) {
 		value = strchr(name, '.') ? params_find(*set, name) : NULL;
 		if (value && !*value)
 			is_done &= params_change(table, set, name, NULL);
@@ -702,10 +693,9 @@ static bool has_own_place(const char *name)
 /* A library may define parameters, so it is loaded before they are set. */
 static bool add_libraries(const struct server *server, const struct params *want, struct buf *text)
 {
-	const char *at = NULL, *name, *value;
 	bool is_any = false;
 
-	while (params_next(want, &at, &name, &value)) {
+	PARAMS_EACH (name, value, want) {
 		if (!tracked_is_library(name) || params_find(server->session.params, name))
 			continue;
 		buf_add_text(text, "LOAD ");
@@ -720,10 +710,9 @@ static bool add_libraries(const struct server *server, const struct params *want
 static bool add_changes(const struct server *server, const struct params *have,
                         const struct params *want, struct buf *text)
 {
-	const char *at = NULL, *name, *value;
 	bool all_harmless = true;
 
-	while (params_next(have, &at, &name, &value)) {
+	PARAMS_EACH (name, value, have) {
 		if (params_find(want, name) || has_own_place(name))
 			continue;
 		add_set_back(text, server, name);
@@ -732,8 +721,7 @@ static bool add_changes(const struct server *server, const struct params *have,
 	/* A library refuses placeholders of its name: they are set back before it is loaded. */
 	if (add_libraries(server, want, text))
 		all_harmless = false;
-	at = NULL;
-	while (params_next(want, &at, &name, &value)) {
+	PARAMS_EACH (name, value, want) {
 		const char *now = server_value(server, have, name);
 
 		if ((now && is_same_value(name, now, value)) || has_own_place(name) ||
@@ -806,16 +794,13 @@ bool server_replay_text(const struct server *server, const struct params *want, 
 /* What connect_query has set. */
 static void add_defaults_again(struct buf *text, const struct server *server)
 {
-	const char *at = NULL, *name, *value;
-
 	if (!server->site->entry->connect_query)
 		return;
-	while (params_next(server->session.baseline, &at, &name, &value)) {
+	PARAMS_EACH (name, value, server->session.baseline) {
 		if (tracked_find(server->site->shared->config, name) && !has_own_place(name))
 			add_set_back(text, server, name);
 	}
-	at = NULL;
-	while (params_next(server->session.unreported, &at, &name, &value)) {
+	PARAMS_EACH (name, value, server->session.unreported) {
 		if (!has_own_place(name))
 			add_set_back(text, server, name);
 	}

@@ -90,13 +90,6 @@ void server_canceled(struct server *server);
 void server_keep_not(struct server *server);
 void server_give_up(struct server *server);
 
-/* Chooses a host and starts to connect. false: *err has the reason. server_host.c */
-bool server_find_host(struct server *server, struct err *err);
-
-void server_heard(struct server *server);
-
-void server_dial_again(struct server *server);
-
 /*
  * Whether the borrower's last batch is kept and may be sent to another server, if it has not run.
  * server_has_not_run(): and that is certain before the server replies: enough of it was not
@@ -114,9 +107,6 @@ void server_close_unrun(struct server *server, const struct err *err);
 
 /* Whether its borrower could go on with another one: it has sent nothing, or only a BEGIN. */
 bool server_can_go_unnoticed(const struct server *server);
-
-/* Its host must not be used any more. A borrower that has only begun a transaction goes on. */
-void server_leave_host(struct server *server, enum close_reason reason);
 
 /* It has closed the connection in the login. true: it lacks the protocol; 3.0 is tried. */
 bool server_asks_again(struct server *server);
@@ -205,8 +195,7 @@ void server_begin_behind(struct server *server);
 /* The replies to the order that runs are complete. */
 void server_order_done(struct server *server);
 
-/* It is part of a query of ours that is about to be sent; its reply has arrived. */
-void server_discard_begin(struct server *server, enum server_discard how);
+/* The reply to the query of ours of which it is part has arrived. */
 void server_discard_end(struct server *server, bool is_done);
 
 /* ---- parameters: server_params.c ---- */

@@ -123,13 +123,12 @@ struct borrower {
 	struct pool *pool; /* NULL: in no pool */
 	struct server *server;
 	enum borrower_state state : 8; /* this and the next ones fill eight bytes */
-	uint8_t patience;     /* of the client, who has no other room for it: client_patience() */
-	uint8_t patience_now; /* the same of the statement that waits; 0: as always */
-	bool is_mid_message;  /* leaves with half a message sent: its server cannot be lent again */
-	bool is_mid_answer;   /* lost its server with half a message received */
-	bool is_hasty : 1;    /* never waits then: pool_hurry() */
-	bool wants_place : 1; /* does not wait for a server before it has a place */
-	bool has_place : 1;   /* of max_pinned_servers, until its server need not stay any more */
+	uint8_t patience;      /* of the client, who has no other room for it: client_patience() */
+	uint8_t patience_now;  /* the same of the statement that waits; 0: as always */
+	bool is_mid_answer;    /* lost its server with half a message received */
+	bool is_hasty : 1;     /* never waits then: pool_hurry() */
+	bool wants_place : 1;  /* does not wait for a server before it has a place */
+	bool has_place : 1;    /* of max_pinned_servers, until its server need not stay any more */
 	bool awaits_place : 1; /* SERVED, and waits for a place: pool_await_place() */
 	bool has_quit : 1;     /* by Terminate, which PostgreSQL reads behind the statement */
 	bool is_spelled : 1;   /* a server has told how its parameters are spelled */

@@ -153,7 +153,7 @@ struct hosts_when {
 	bool may_test; /* an address in retry may be chosen though another one is up */
 };
 
-void hosts_init(struct hosts *hosts, struct reach *reach);
+/* Zeroed but for `reach`, it has no host. */
 void hosts_done(struct hosts *hosts);
 
 /* Copies the list. If that changes something, all other loops must be held. false: no memory. */

@@ -51,6 +51,7 @@ enum ledger_fate {
 	LEDGER_DROPPED
 };
 
+struct server_renaming;
 struct statement;
 
 /*
@@ -64,6 +65,8 @@ struct ledger_change {
 	const struct statement *statement;
 	/* the client's name of the statement; NULL: not needed */
 	const char *name;
+	/* of a text that was sent with our name; NULL: of none */
+	const struct server_renaming *renaming;
 };
 
 /*
@@ -131,7 +134,10 @@ struct ledger {
 	uint32_t count;
 	uint32_t ready_count; /* entries that a ReadyForQuery ends */
 	uint32_t call_count;  /* entries with is_call */
-	/* the first call that was answered, or skipped with others, since ledger_take_call() */
+	/*
+	 * the first call that was answered, or skipped with others, since the reader has set it to
+	 * NULL; valid until a request is noted
+	 */
 	const struct ledger_call *ended;
 	/* number of Syncs noted; requests between two of them fail together */
 	uint32_t sync_epoch;
@@ -295,15 +301,6 @@ bool ledger_add_change(struct ledger *ledger, enum ledger_kind kind, enum ledger
  * skips the request, or it is not sent as it is.
  */
 struct ledger_call *ledger_mark_call(struct ledger *ledger, enum ledger_kind kind);
-
-/* The call that was answered, or skipped; NULL: none. Valid until a request is noted. */
-static inline const struct ledger_call *ledger_take_call(struct ledger *ledger)
-{
-	const struct ledger_call *ended = ledger->ended;
-
-	ledger->ended = NULL;
-	return ended;
-}
 
 /* The first call that is owed; NULL: none. */
 const struct ledger_call *ledger_first_call(const struct ledger *ledger);

@@ -69,7 +69,10 @@ struct order {
 	struct buf *out; /* of SENT_BEHIND */
 	/* a row of the answer; NULL: there are none, or ORDER_ASK */
 	void (*on_row)(struct server *server, struct bytes row);
-	/* It is done, or orders.has_failed. In LOGIN, on_home() does not come. NULL: not needed. */
+	/*
+	 * It is done, or orders.has_failed. In LOGIN, and of ORDER_REPLAY, nothing else comes; of
+	 * others on_home() or on_answer(). NULL: not needed.
+	 */
 	void (*on_done)(struct server *server);
 };
 

@@ -61,6 +61,10 @@ const char *params_find(const struct params *params, const char *name);
 bool params_next(const struct params *params, const char **at, const char **name,
                  const char **value);
 
+#define PARAMS_EACH(name, value, params)                  \
+	for (const char *at_##name = NULL, *name, *value; \
+	     params_next(params, &at_##name, &name, &value);)
+
 /* The number of names in the map, and of maps in the table. */
 unsigned int params_count(const struct params *params);
 size_t params_table_count(const struct params_table *table);

@@ -100,7 +100,7 @@ struct facts {
 	unsigned int temp_count;
 	unsigned int lock_count;
 	unsigned int statement_count; /* of SQL's PREPARE */
-	unsigned int own_count;       /* statements of ours; */
+	unsigned int own_count;       /* statements of ours */
 	bool has_own_count;           /* it was answered */
 	uint64_t position;            /* in the WAL; 0: not known */
 	uint64_t started;             /* when PostgreSQL was started; as in struct host_report */

@@ -90,7 +90,6 @@ struct catalog_reading;
 /* State that exists only until the server has logged in. */
 struct server_login {
 	struct dial dial;
-	void (*on_connected)(struct dial *dial, int fd, const struct err *err);
 	struct resolver_ask ask;
 	struct server *server;
 	/* until the host's first message, if there is another host to try */
@@ -285,21 +284,17 @@ struct ledger_call *server_note_call(struct server *server, enum ledger_kind kin
 /* The change of a LEDGER_REFUSED_PARSE or _QUERY: the client gets this error. NULL: no memory. */
 struct ledger_change *server_refusal(const struct err *err);
 
-/* Our name of a statement in place of the client's: where. Errors count characters from 1. */
+/*
+ * Our name of a statement in place of the client's: where. Errors count characters from 1, and get
+ * positions in the client's text, or none if they may be positions in the text of the prepared
+ * statement.
+ */
 struct server_renaming {
 	bool is_known;   /* false: the characters cannot be counted, so errors get no position */
 	uint32_t before; /* characters before the name */
 	uint32_t ours;   /* characters of our name, with its quotes */
 	uint32_t theirs; /* characters of the name in the client's text */
 };
-
-/*
- * Wraps the change of a request that sends such a text: errors get positions in the client's text,
- * or none if they may be positions in the text of the prepared statement. Owns `change`, also if
- * there is no memory: then the result is NULL.
- */
-struct ledger_change *server_renamed(struct ledger_change *change,
-                                     const struct server_renaming *renaming);
 
 /* The change of a LEDGER_TYPES: gets what a statement is told to be. settle() frees it. */
 struct description {
@@ -338,11 +333,8 @@ static inline void server_close_scope(struct server *server)
 /* false: broken, on_lost() comes. If bytes stay unsent (server_can_take()): on_writable(). */
 bool server_send(struct server *server, struct bytes bytes);
 
-/* The same for several pieces, sent in order. */
+/* The same for several pieces, sent in order. Without pieces: what is to go ahead of them. */
 bool server_sendv(struct server *server, const struct iovec *pieces, int count);
-
-/* The borrower sends nothing more for now: sends `prefix`, if there is one. */
-void server_push(struct server *server);
 
 /* Sends the generated replies (LEDGER_CLOSE_HERE) that are due. false: no more are accepted. */
 bool server_answer(struct server *server);
@@ -587,8 +579,5 @@ int64_t server_backend_pid(const struct server *server);
 
 /* For the log and SHOW. */
 const char *server_state_name(const struct server *server); /* as SHOW SERVERS has it */
-
-/* What a lent server does: "running", "idle in transaction", "idle". */
-const char *server_work(const struct server *server);
 
 #endif

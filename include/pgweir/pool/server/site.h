@@ -145,8 +145,6 @@ struct server_ops {
 	void (*on_login_failed)(struct server *server, const struct err *err);
 	/* A check or a reset is done: the server is ready, has no borrower, and can be lent. */
 	void (*on_home)(struct server *server);
-	/* Its borrower's parameters were refused: orders.refusal. Its own are unchanged. */
-	void (*on_params_refused)(struct server *server);
 	/* How a server that we close ends, and begins to: server_ending.c. NULL: at once. */
 	enum ending_how (*how_it_ends)(const struct server *server, enum close_reason reason);
 	void (*on_ending)(struct server *server, enum ending_how how);

@@ -43,7 +43,7 @@ static const struct address *parse(const char *text)
 static void open_hosts(struct scene *scene, const char *list, enum load_balance_hosts how)
 {
 	reach_init(&scene->reach);
-	hosts_init(&scene->hosts, &scene->reach);
+	scene->hosts = (struct hosts){ .reach = &scene->reach };
 	ck_assert(hosts_configure(&scene->hosts, list, 5432, how));
 }
 
@@ -239,7 +239,7 @@ START_TEST(the_address_with_the_fewest_servers)
 	bool is_test;
 
 	open_hosts(&scene, "name,/other", LOAD_BALANCE_LEAST);
-	hosts_init(&other.hosts, &scene.reach);
+	other.hosts = (struct hosts){ .reach = &scene.reach };
 	ck_assert(hosts_configure(&other.hosts, "name", 5432, LOAD_BALANCE_ROUND_ROBIN));
 	ck_assert_str_eq(pick_text(&scene, 2, "10.0.0.2", &is_test), "10.0.0.2");
 	enter(&other, 0, parse("10.0.0.2"));
@@ -399,7 +399,7 @@ START_TEST(hosts_remember_protocols)
 	bool is_test;
 
 	open_hosts(&scene, "/a,b", LOAD_BALANCE_ROUND_ROBIN);
-	hosts_init(&other, &scene.reach);
+	other = (struct hosts){ .reach = &scene.reach };
 	ck_assert(hosts_configure(&other, "c", 5432, LOAD_BALANCE_ROUND_ROBIN));
 	pick(&scene, 1, 2, "10.0.0.1", &is_test);
 	ck_assert_ptr_null(hosts_target(&at));
@@ -537,9 +537,9 @@ START_TEST(pools_share_what_can_be_reached)
 	bool is_test;
 
 	open_hosts(&scene, "/a,/b", LOAD_BALANCE_ROUND_ROBIN);
-	hosts_init(&other, &scene.reach);
+	other = (struct hosts){ .reach = &scene.reach };
 	ck_assert(hosts_configure(&other, "/b", 5432, LOAD_BALANCE_ROUND_ROBIN));
-	hosts_init(&elsewhere, &scene.reach);
+	elsewhere = (struct hosts){ .reach = &scene.reach };
 	ck_assert(hosts_configure(&elsewhere, "/b", 5433, LOAD_BALANCE_ROUND_ROBIN));
 
 	note(&scene, 1, NULL, HOST_UNREACHABLE);

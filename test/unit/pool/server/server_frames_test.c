@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "../../../lib/lone_server.h"
+#include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/message.h"
 
 #include "../../unit.h"
@@ -119,6 +120,16 @@ static void note(struct lone_server *lone, enum ledger_kind kind)
 	ck_assert(server_note(&lone->server, kind));
 }
 
+static void on_order_done(struct server *server)
+{
+	struct borrower *borrower = server->lease.borrower;
+
+	if (server->orders.has_failed)
+		buf_add_text(&container_of(server, struct lone_server, server)->heard, " refused ");
+	else
+		borrower->ops->on_lent(borrower);
+}
+
 /* One of ours. false: it is PostgreSQL's. */
 static bool act(struct lone_server *lone, const char *word)
 {
@@ -127,7 +138,9 @@ static bool act(struct lone_server *lone, const char *word)
 		                                  LEDGER_DESCRIBE, LEDGER_EXECUTE, LEDGER_SYNC };
 
 	if (strcmp(word, "order") == 0) {
-		server_order(&lone->server, &(struct order){ .kind = ORDER_REPLAY, .text = "SET" });
+		server_order(&lone->server, &(struct order){ .kind = ORDER_REPLAY,
+		                                             .text = "SET",
+		                                             .on_done = on_order_done });
 	} else if (strcmp(word, "reset") == 0) {
 		lone->server.lease.borrower = NULL;
 		server_enter(&lone->server, SERVER_RESETTING);
