@@ -444,8 +444,7 @@ static bool make_web(struct parts *parts, struct problems *problems)
 	web_rights_release(&parts->web);
 	if (!parts->config->metrics_listen.count)
 		return true;
-	if (web_check(parts->config, &err))
-		parts->web = web_rights_new(parts->config, &err);
+	parts->web = web_rights_new(parts->config, &err);
 	return parts->web || load_complain(parts->config, problems, &err);
 }
 

@@ -6,7 +6,6 @@
 #ifndef PGWEIR_WEB_WEB_PRIV_H
 #define PGWEIR_WEB_WEB_PRIV_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "pgweir/admin/console.h"
@@ -262,7 +261,7 @@ void connection_refuse_later(struct connection *connection, usec_t delay);
 /* There is no answer. */
 void connection_close(struct connection *connection);
 
-/* ---- secrets and rights: rights.c ---- */
+/* ---- secrets and rights: web.c ---- */
 
 /* The secrets of metrics_secret_file. Zeroed: none. */
 struct secrets {
@@ -285,13 +284,6 @@ struct web_rights {
 	struct secrets secrets;
 	struct tls_context *tls; /* for new TCP connections; NULL: no TLS */
 };
-
-/*
- * Whether a request may be answered. 0: yes; else the status of the refusal, and *why.
- * needs_secret: for what is not open to every client of an allowed address.
- */
-int rights_judge(const struct web_rights *rights, const struct connection *connection,
-                 const struct http_head *head, bool needs_secret, const char **why);
 
 /* ---- metrics: which SHOW each comes from, and how it is written ---- */
 
@@ -391,10 +383,10 @@ struct web {
 	struct buf page_fields; /* header lines of the page */
 	struct web_place *places;
 	size_t place_count;
-	struct timer retry;      /* opens places that could not be opened */
-	struct letter listening; /* opens or closes the places */
-	atomic_bool may_listen, is_listening_posted;
-	pthread_mutex_t lock; /* guards `rights`, which the main thread replaces */
+	struct timer retry;   /* opens places that could not be opened */
+	struct letter change; /* of what the main thread sets: */
+	atomic_bool may_listen, is_change_posted;
+	struct web_rights *_Atomic fresh; /* the next `rights`; NULL: they stay */
 	struct web_rights *rights;
 };
 
