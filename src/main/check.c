@@ -10,16 +10,14 @@
  * manager may create the folders below /run and /var/log right before the start, so a missing
  * folder there is only a warning.
  */
-#include "load.h"
+#include "daemon_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "pgweir/auth/auth_client.h"
@@ -27,11 +25,8 @@
 #include "pgweir/base/text.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/config/settings.h"
-#include "pgweir/net/listener.h"
 #include "pgweir/pool/peer_pool.h"
 #include "pgweir/pool/server/params.h"
-
-#include "process.h"
 
 static void complain(const struct config *config, struct problems *problems, const char *setting,
                      const char *what, const char *path)

@@ -5,7 +5,6 @@
  */
 #include "daemon_priv.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -14,9 +13,7 @@
 #include "pgweir/auth/outside.h"
 #include "pgweir/base/text.h"
 #include "pgweir/config/entries.h"
-#include "pgweir/net/tls.h"
 #include "pgweir/pgwire/startup.h"
-#include "pgweir/web/web.h"
 
 bool load_complain(const struct config *config, struct problems *problems, const struct err *err)
 {

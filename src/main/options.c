@@ -4,27 +4,22 @@
  * made from the rows. And a minimal client of the console: login without a password, simple
  * queries.
  */
-#include "options.h"
+#include "daemon_priv.h"
 
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <pwd.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "pgweir/base/version.h"
-#include "pgweir/config/config.h"
-#include "pgweir/loop/loop.h"
 #include "pgweir/net/resolver.h"
-#include "pgweir/net/tls.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"

@@ -3,7 +3,7 @@
  * What this process is to the system: its limits, its user, its terminal, its pid file, its
  * service manager.
  */
-#include "process.h"
+#include "daemon_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,6 @@
 #include <pwd.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -22,7 +21,6 @@
 #include <unistd.h>
 
 #include "pgweir/base/text.h"
-#include "pgweir/net/address.h"
 
 /* ---- the limit on open files ---- */
 

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../../src/main/process.h"
+#include "../../../src/main/daemon_priv.h"
 
 #include "../unit.h"
 
