@@ -264,7 +264,7 @@ struct cursor {
 	struct latency_walk *latency; /* owned; NULL: not begun */
 	enum console_role role;       /* of the session */
 	bool is_owner;                /* see session_is_owner() */
-	bool skips_unused;            /* see show_leaves_out() */
+	bool skips_unused;            /* see table_begin() */
 	/* `next` returned false, but has not examined all items: call it again in a later turn */
 	bool has_more;
 	unsigned int look_count; /* items examined since the last row */
@@ -427,9 +427,6 @@ bool show_statements_takes(const char *argument);
 void show_collect_users(struct cursor *cursor);
 void show_collect_databases(struct cursor *cursor);
 void show_collect_own_pools(struct cursor *cursor);
-
-/* Whether the cursor skips this database, as it was never used and there are many. */
-bool show_leaves_out(const struct cursor *cursor, const struct database *database);
 
 /* The wall clock's time of `at`, by its distance from now: it moves when that clock is set. */
 usec_t show_wall(usec_t at, usec_t now);
