@@ -496,15 +496,15 @@ static void judge_secrets(const struct config *config, const struct users *users
 static void judge_descriptors(const struct config *config, struct problems *problems)
 {
 	unsigned long expected = load_expected_files(config);
-	struct limits limits;
+	struct rlimit files;
 	struct err err;
 
-	if (limits_raise(&limits, &err) && expected > limits.files)
+	if (limits_raise(&files, &err) && expected > files.rlim_cur)
 		problems_warn(
 		    problems, config_source_pos(config, "max_client_conn"),
 		    "max_client_conn: up to %lu open files may be needed, but the limit is "
 		    "%lu: raise it, or lower max_client_conn or pool sizes",
-		    expected, limits.files);
+		    expected, (unsigned long)files.rlim_cur);
 }
 
 /* Of a draft that is whole. users: those of auth_file; NULL: they could not be read. */
@@ -770,20 +770,21 @@ static bool compare_users(struct check *check, struct ask *ask, struct err *err)
 static void on_rule(void *arg, const char *const *values, size_t count)
 {
 	if (count >= COLUMN_RULE_COUNT)
-		recount_rule(arg, values + COLUMN_RULE_TYPE, RECOUNT_OLD);
+		recount_rule(arg, values + COLUMN_RULE_TYPE);
 }
 
 static bool compare_rules(struct check *check, struct ask *ask, struct err *err)
 {
-	struct recount recount = { 0 };
-	struct buf count = { 0 };
-	bool ok = ask_query(ask, "SHOW HBA", on_rule, &recount, err);
+	struct buf count = { 0 }, before = { 0 }, after = { 0 };
+	bool ok = ask_query(ask, "SHOW HBA", on_rule, &before, err);
 
-	recount_rules(&recount, check->parts.hba, RECOUNT_NEW);
-	if (recount_end(&recount, &count) && ok) {
+	recount_rules(&after, check->parts.hba);
+	if (ok && recount(&before, &after, &count)) {
 		printf("auth_hba_file: %s\n", buf_text(&count));
 		check->change_count++;
 	}
+	buf_free(&before);
+	buf_free(&after);
 	buf_free(&count);
 	return ok;
 }

@@ -409,13 +409,13 @@ static bool run(struct log *log, const struct options *options, struct parts *lo
 	const struct config *config = loaded->config;
 	struct logger logger = { log, NULL };
 	bool takes_over = takeover->channel.fd >= 0;
-	struct limits limits;
+	struct rlimit files;
 	struct daemon *daemon;
 	bool is_up;
 
 	close_memory(config);
-	if (limits_raise(&limits, err))
-		limits_report(&limits, load_expected_files(config), &logger);
+	if (limits_raise(&files, err))
+		limits_report(&files, load_expected_files(config), &logger);
 	daemon = daemon_new(log, options, loaded, given, takeover, err);
 	config = daemon ? daemon->now.config : NULL;
 	is_up = daemon &&

@@ -6,6 +6,7 @@
 #define PGWEIR_MAIN_DAEMON_PRIV_H
 
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/un.h>
 
 #include "pgweir/admin/console.h"
@@ -128,13 +129,8 @@ bool probe_drain(const struct options *options);
 
 /* ---- limits ---- */
 
-struct limits {
-	unsigned long files;      /* the soft limit; ULONG_MAX: no limit */
-	unsigned long files_hard; /* the hard limit, which only root may raise */
-};
-
-/* To the hard one, if the kernel allows it. false: the limits cannot be read. */
-bool limits_raise(struct limits *limits, struct err *err);
+/* That on open files, to the hard one, if the kernel allows it. false: it cannot be read. */
+bool limits_raise(struct rlimit *files, struct err *err);
 
 /*
  * Descriptors below this number are for clients. The others are kept for servers, consoles
@@ -144,7 +140,7 @@ bool limits_raise(struct limits *limits, struct err *err);
 int limits_for_clients(void);
 
 /* Logs the limits and the number of files that may be needed. Warns if the limit is lower. */
-void limits_report(const struct limits *limits, unsigned long expected, const struct logger *log);
+void limits_report(const struct rlimit *files, unsigned long expected, const struct logger *log);
 
 /* ---- privileges ---- */
 
@@ -321,24 +317,14 @@ bool check_file(const struct options *options);
 /* type, database, user_name, address, netmask, auth_method, options */
 #define RECOUNT_RULE_COLUMNS 7
 
-/* Zeroed: empty. */
-struct recount {
-	struct recount_line *lines;
-	size_t new_count;
-	bool is_broken; /* a line is missing, for lack of memory */
-};
-
-/* By how much a rule of the configuration in force, and of the new one, changes its line. */
-enum recount_of { RECOUNT_OLD = -1, RECOUNT_NEW = 1 };
-
-/* Adds a rule. columns: those of SHOW HBA; each may be NULL. */
-void recount_rule(struct recount *recount, const char *const *columns, enum recount_of whose);
+/* Adds a rule as a line with its zero. columns: those of SHOW HBA; each may be NULL. */
+void recount_rule(struct buf *lines, const char *const *columns);
 
 /* Adds all rules. hba may be NULL. */
-void recount_rules(struct recount *recount, const struct hba *hba, enum recount_of whose);
+void recount_rules(struct buf *lines, const struct hba *hba);
 
-/* Frees all, and adds "9 rules (2 new, 1 gone)". false: nothing is new or gone. */
-bool recount_end(struct recount *recount, struct buf *out);
+/* Adds "9 rules (2 new, 1 gone)". false: nothing is new or gone, or no memory. */
+bool recount(const struct buf *old, const struct buf *fresh, struct buf *out);
 
 /*
  * ---- lane_load: lane.c ----
