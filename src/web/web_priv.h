@@ -49,9 +49,6 @@ enum http_result http_head_read(struct bytes in, size_t *seen, struct http_head 
 /* Adds `text` to `out` with %XX decoded, and + as a blank if `is_form`. false: invalid. */
 bool http_decode(struct bytes text, bool is_form, struct buf *out);
 
-/* Takes the next "name=value" from the front of a query. false: there is none. */
-bool http_query_next(struct bytes *query, struct bytes *name, struct bytes *value);
-
 /* Adds " value" for each wanted=value of a query. false: HTTP_BAD_ADDRESS. */
 bool http_read_arguments(struct bytes query, const char *wanted, struct buf *words);
 
