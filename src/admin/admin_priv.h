@@ -99,11 +99,12 @@ bool request_check(const struct request *request, const struct console *console,
 unsigned int request_read(struct bytes text, const struct command *known, struct request *requests,
                           unsigned int most, struct err *err);
 
-/* Suggests what an unknown text may have meant, as a sentence. "": no suggestion. */
-void request_suggest(struct bytes text, const struct command *known, char *out, size_t size);
-
-/* What to log instead of an unknown text that may contain a password. "": log the text itself. */
-void request_hide(struct bytes text, char *out, size_t size);
+/*
+ * After an unknown text: session->hint suggests what it may have meant, as a sentence ("":
+ * nothing), and session->logged is what to log instead, if it may contain a password.
+ */
+void request_explain(struct bytes text, const struct command *known,
+                     struct console_session *session);
 
 /* ---- sessions: session.c --> request.c, and console.c has the commands ---- */
 

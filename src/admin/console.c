@@ -120,14 +120,9 @@ static bool run_resume(struct console_session *session, struct err *err)
 			refuse_resume(session, err);
 		return false;
 	}
-	if (database) {
-		LANES_EACH (lane, with->lanes)
-			pools_resume(lane->pools, database_in(lane, words->argument));
-		with->resumed(with->daemon, words->argument);
-	} else {
-		with->resume(with->daemon);
+	with->resume(with->daemon, words->argument);
+	if (!database)
 		with->drain_end(with->daemon);
-	}
 	return true;
 }
 
@@ -390,8 +385,9 @@ static void note_asked(void *arg, const char *standby, enum roster_copy copy, ui
 	*is_asked |= copy == ROSTER_COPY_ASKED;
 }
 
-static bool is_done(struct console_session *session)
+static bool is_done(struct pools_watch *watch)
 {
+	struct console_session *session = session_of(watch);
 	const struct lanes *lanes = session->console->with.lanes;
 	struct waiting *waiting = &session->waiting;
 	unsigned int left = 0;
@@ -425,8 +421,6 @@ static const char *const endings[] = {
 	[WAITING_HOST] = "DRAIN HOST was ended before all transactions there had ended",
 	[WAITING_DRAIN] = "DRAIN was ended before all clients had left",
 };
-
-static bool watch_is_done(struct pools_watch *watch) { return is_done(session_of(watch)); }
 
 void commands_wait_stop(struct console_session *session)
 {
@@ -492,12 +486,12 @@ static bool begin_waiting(struct console_session *session, const char *name, enu
 	struct waiting *waiting = &session->waiting;
 
 	*waiting = (struct waiting){
-		.watch = { .is_done = watch_is_done, .on_done = on_done },
+		.watch = { .is_done = is_done, .on_done = on_done },
 		.kind = kind,
 		.is_leaving = console_pools(session->console)->is_leaving,
 	};
 	text_copy(waiting->name, sizeof(waiting->name), name);
-	waiting->is_on = !is_done(session);
+	waiting->is_on = !is_done(&waiting->watch);
 	if (waiting->is_on)
 		watches_start(session->console->with.watches, &waiting->watch);
 	return true;

@@ -726,36 +726,14 @@ static void suggest_for_show(const struct sentence *sentence, const char *name, 
 		         show_argument_name(show->argument));
 }
 
-void request_suggest(struct bytes text, const struct command *known, char *out, size_t size)
+/* Says what to log instead of a text that may contain a password. */
+static void hide(const struct sentence *sentence, struct bytes text, char *out, size_t size)
 {
-	char first[SUGGEST_SIZE], second[SUGGEST_SIZE] = "";
-	struct sentence sentence;
-	const struct token *tokens = sentence.tokens;
-
-	*out = 0;
-	read_sentence(&text, &sentence);
-	rename_select(&sentence);
-	if (token_is(&tokens[0], "SET"))
-		snprintf(out, size, "Syntax: SET key = value.");
-	else if (are_names(&sentence) && copy_token(&tokens[0], first, sizeof(first)) &&
-	         (sentence.count == 1 || copy_token(&tokens[1], second, sizeof(second)))) {
-		if (sentence.count > 1 && strcasecmp(first, "SHOW") == 0)
-			suggest_for_show(&sentence, second, out, size);
-		else if (sentence.count <= 2)
-			suggest_command(known, sentence.count, first, second, out, size);
-	}
-}
-
-void request_hide(struct bytes text, char *out, size_t size)
-{
-	struct bytes rest = text;
-	struct sentence sentence;
-	const struct token *first = &sentence.tokens[0];
+	const struct token *first = &sentence->tokens[0];
 	bool is_secret;
 	char name[64];
 
 	*out = 0;
-	read_sentence(&rest, &sentence);
 	/* it names a setting whose value may contain a password, or is a malformed SET */
 	is_secret = token_is(first, "SET");
 	for (size_t i = 0; i < settings_count && !is_secret; i++) {
@@ -770,6 +748,30 @@ void request_hide(struct bytes text, char *out, size_t size)
 		*name = 0;
 	snprintf(out, size, "invalid command '%s%s%s...', use SHOW HELP;", *name ? "SET " : "",
 	         name, *name ? " " : "");
+}
+
+void request_explain(struct bytes text, const struct command *known,
+                     struct console_session *session)
+{
+	char first[SUGGEST_SIZE], second[SUGGEST_SIZE] = "", *hint = session->hint;
+	const size_t size = sizeof(session->hint);
+	struct bytes rest = text;
+	struct sentence sentence;
+	const struct token *tokens = sentence.tokens;
+
+	*hint = 0;
+	read_sentence(&rest, &sentence);
+	hide(&sentence, text, session->logged, sizeof(session->logged));
+	rename_select(&sentence);
+	if (token_is(&tokens[0], "SET"))
+		snprintf(hint, size, "Syntax: SET key = value.");
+	else if (are_names(&sentence) && copy_token(&tokens[0], first, sizeof(first)) &&
+	         (sentence.count == 1 || copy_token(&tokens[1], second, sizeof(second)))) {
+		if (sentence.count > 1 && strcasecmp(first, "SHOW") == 0)
+			suggest_for_show(&sentence, second, hint, size);
+		else if (sentence.count <= 2)
+			suggest_command(known, sentence.count, first, second, hint, size);
+	}
 }
 
 /* ---- what a request returns ---- */

@@ -427,13 +427,6 @@ static void run_statement(struct console_session *session, const struct request 
 	execute(session, 0);
 }
 
-/* Says with the error what may have been meant, and hides passwords from the log. */
-static void explain_unknown(struct console_session *session, struct bytes text)
-{
-	request_suggest(text, commands, session->hint, sizeof(session->hint));
-	request_hide(text, session->logged, sizeof(session->logged));
-}
-
 static void on_query(struct console_session *session, struct bytes body)
 {
 	struct request requests[TALKS_MAX];
@@ -453,7 +446,7 @@ static void on_query(struct console_session *session, struct bytes body)
 	for (unsigned int i = 0; i < count; i++)
 		run_statement(session, &requests[i], i + 1 == count);
 	if (!count) {
-		explain_unknown(session, bytes_text(query));
+		request_explain(bytes_text(query), commands, session);
 		session_fail(session, &err);
 	}
 }
@@ -488,7 +481,7 @@ static bool on_parse(struct console_session *session, struct bytes body, struct 
 	if (fields.type_count)
 		return err_set(err, ERR_UNSUPPORTED, "the console takes no parameters");
 	if (!request_read(bytes_text(fields.query), commands, &request, 1, err)) {
-		explain_unknown(session, bytes_text(fields.query));
+		request_explain(bytes_text(fields.query), commands, session);
 		return false;
 	}
 	if (strlen(fields.statement) >= SESSION_NAME_SIZE)
@@ -769,7 +762,7 @@ static void on_cancel(struct console_session *session)
 	/* Also if it is idle: its PAUSE may have completed just before the request came. */
 	if ((is_global || is_at_rest) && pools_are_held(console_pools(session->console)) &&
 	    session->role == CONSOLE_ADMIN && !with->is_shutting_down(with->daemon))
-		with->resume(with->daemon);
+		with->resume(with->daemon, "");
 }
 
 static void on_close(struct console_session *session)
@@ -779,7 +772,7 @@ static void on_close(struct console_session *session)
 	/* While everything is suspended, no new console can log in to end the SUSPEND. */
 	if (console_pools(console)->suspend != SUSPEND_NONE &&
 	    show_source_console_count(&console->source) <= 1)
-		console->with.resume(console->with.daemon);
+		console->with.resume(console->with.daemon, "");
 	commands_wait_stop(session);
 	timer_clear(&session->turn);
 	drop_statements(session);

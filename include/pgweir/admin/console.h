@@ -60,10 +60,8 @@ struct console_with {
 	 * pools->suspend has the progress, and the watches are asked when it changes.
 	 */
 	void (*suspend)(struct daemon *daemon, const char *by);
-	/* Ends a SUSPEND, and a PAUSE of all databases. */
-	void (*resume)(struct daemon *daemon);
-	/* A RESUME has ended what the database with this name was held by. */
-	void (*resumed)(struct daemon *daemon, const char *database);
+	/* Ends what holds the database with this name; "": a SUSPEND, and a PAUSE of all. */
+	void (*resume)(struct daemon *daemon, const char *database);
 	/*
 	 * Take-over by another process, which speaks this version of hand-overs. It takes the
 	 * socket of the client and ends the session. false: the client stays, *err has the reason.

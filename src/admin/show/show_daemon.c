@@ -208,9 +208,8 @@ static bool next_certificates(struct cursor *cursor, void *row)
 	const struct console_with *with = cursor->source->with;
 	struct certificate_shown shown;
 
-	if (!with->certificate(with->daemon, cursor->index++, &shown))
-		return false;
-	return ROW_FILL(row, struct certificates_shown, CERTIFICATE_ROW);
+	return with->certificate(with->daemon, cursor->index++, &shown) &&
+	       ROW_FILL(row, struct certificates_shown, CERTIFICATE_ROW);
 }
 
 /* ---- DNS_HOSTS ---- */
@@ -255,9 +254,8 @@ static bool next_dns_zones(struct cursor *cursor, void *row)
 {
 	struct resolver_zone_row zone;
 
-	if (!resolver_next_zone(cursor->lanes->at[0].resolver, &cursor->dns, &zone))
-		return false;
-	return ROW_FILL(row, struct dns_zones_shown, ZONE_ROW);
+	return resolver_next_zone(cursor->lanes->at[0].resolver, &cursor->dns, &zone) &&
+	       ROW_FILL(row, struct dns_zones_shown, ZONE_ROW);
 }
 
 /* ---- READY, for probes ---- */

@@ -148,10 +148,10 @@ static const struct {
 
 START_TEST(what_may_have_been_meant)
 {
-	char out[160];
+	struct console_session session;
 
-	request_suggest(bytes_text(suggestions[_i].text), commands, out, sizeof(out));
-	ck_assert_str_eq(out, suggestions[_i].suggestion);
+	request_explain(bytes_text(suggestions[_i].text), commands, &session);
+	ck_assert_str_eq(session.hint, suggestions[_i].suggestion);
 }
 END_TEST
 
