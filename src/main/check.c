@@ -535,7 +535,6 @@ struct check {
 	struct parts parts; /* without those that cannot be made */
 	struct problems problems;
 	size_t user_count, rule_count;
-	size_t known_count; /* users of the running daemon, too */
 	size_t change_count;
 	struct buf running; /* the names of running databases, each with its terminating zero */
 };
@@ -646,17 +645,20 @@ static void print_change(void *arg, const char *name, const char *line)
 	printf("%s\n", line);
 }
 
-static void on_setting(void *arg, const char *const *values, size_t count)
+static bool compare_settings(struct check *check, struct ask *ask, struct err *err)
 {
-	struct check *check = arg;
-
-	if (count < 2 || !values[0])
-		return;
+	const char *conffile = check->parts.config->conffile;
 	/* not set, it is the path of the file, which the daemon may know by another path */
-	if (strcmp(values[0], "conffile") == 0 && check->parts.config->conffile &&
-	    strcmp(check->parts.config->conffile, check->file) == 0)
-		return;
-	config_compare_shown(values[0], values[1], check->parts.config, print_change, check);
+	bool is_own = conffile && strcmp(conffile, check->file) == 0;
+	bool ok = ask_say(ask, "SHOW CONFIG", err);
+
+	while (ok && ask_row(ask, err)) {
+		if (ask->count >= 2 && ask->values[0] &&
+		    !(is_own && strcmp(ask->values[0], "conffile") == 0))
+			config_compare_shown(ask->values[0], ask->values[1], check->parts.config,
+			                     print_change, check);
+	}
+	return ok && !ask->has_failed;
 }
 
 /* The columns of SHOW DATABASES that come from the entry, by their position. */
@@ -671,8 +673,8 @@ static bool same_number(const char *shown, int64_t number)
 }
 
 /* Adds the names of the settings that differ. */
-static void compare_database(struct buf *line, const char *const *values,
-                             const struct config *config, const struct config_database *entry)
+static void compare_database(struct buf *line, char *const *values, const struct config *config,
+                             const struct config_database *entry)
 {
 	const struct {
 		const char *name;
@@ -705,9 +707,8 @@ static void compare_database(struct buf *line, const char *const *values,
 	}
 }
 
-static void on_database(void *arg, const char *const *values, size_t count)
+static void take_database(struct check *check, char *const *values, size_t count)
 {
-	struct check *check = arg;
 	const struct config_database *entry;
 	struct buf line = { 0 };
 
@@ -729,8 +730,11 @@ static void on_database(void *arg, const char *const *values, size_t count)
 static bool compare_databases(struct check *check, struct ask *ask, struct err *err)
 {
 	const struct config_database *at = NULL;
-	bool ok = ask_query(ask, "SHOW DATABASES", on_database, check, err);
+	bool ok = ask_say(ask, "SHOW DATABASES", err);
 
+	while (ok && ask_row(ask, err))
+		take_database(check, ask->values, ask->count);
+	ok = ok && !ask->has_failed;
 	while (ok && (at = config_database_next(check->parts.config, at))) {
 		if (bytes_list_has(buf_bytes(&check->running), at->name))
 			continue;
@@ -743,41 +747,38 @@ static bool compare_databases(struct check *check, struct ask *ask, struct err *
 
 /* ---- users and rules ---- */
 
-static void on_user(void *arg, const char *const *values, size_t count)
-{
-	struct check *check = arg;
-
-	check->known_count += count && values[0] && users_find(check->parts.users, values[0]);
-}
-
 /* Only new names can be found: the console also shows users from other sources. */
 static bool compare_users(struct check *check, struct ask *ask, struct err *err)
 {
-	if (!ask_query(ask, "SHOW USERS", on_user, check, err))
-		return false;
-	if (check->user_count > check->known_count) {
+	bool ok = ask_say(ask, "SHOW USERS", err);
+	size_t known = 0;
+
+	while (ok && ask_row(ask, err))
+		known +=
+		    ask->count && ask->values[0] && users_find(check->parts.users, ask->values[0]);
+	ok = ok && !ask->has_failed;
+	if (ok && check->user_count > known) {
 		printf("auth_file: %zu user%s (%zu new)\n", check->user_count,
-		       plural(check->user_count), check->user_count - check->known_count);
+		       plural(check->user_count), check->user_count - known);
 		check->change_count++;
 	}
-	return true;
+	return ok;
 }
 
 /* position in SHOW HBA; the columns from here on are those of recount_rule() */
 #define COLUMN_RULE_TYPE 3
 #define COLUMN_RULE_COUNT 10
 
-static void on_rule(void *arg, const char *const *values, size_t count)
-{
-	if (count >= COLUMN_RULE_COUNT)
-		recount_rule(arg, values + COLUMN_RULE_TYPE);
-}
-
 static bool compare_rules(struct check *check, struct ask *ask, struct err *err)
 {
 	struct buf count = { 0 }, before = { 0 }, after = { 0 };
-	bool ok = ask_query(ask, "SHOW HBA", on_rule, &before, err);
+	bool ok = ask_say(ask, "SHOW HBA", err);
 
+	while (ok && ask_row(ask, err)) {
+		if (ask->count >= COLUMN_RULE_COUNT)
+			recount_rule(&before, (const char **)ask->values + COLUMN_RULE_TYPE);
+	}
+	ok = ok && !ask->has_failed;
 	recount_rules(&after, check->parts.hba);
 	if (ok && recount(&before, &after, &count)) {
 		printf("auth_hba_file: %s\n", buf_text(&count));
@@ -800,8 +801,7 @@ static bool compare(struct check *check, const struct options *options)
 
 	if (ok)
 		printf("a RELOAD with this file would change:\n");
-	ok = ok && ask_query(&ask, "SHOW CONFIG", on_setting, check, &err);
-	ok = ok && compare_databases(check, &ask, &err);
+	ok = ok && compare_settings(check, &ask, &err) && compare_databases(check, &ask, &err);
 	ok = ok && compare_users(check, &ask, &err) && compare_rules(check, &ask, &err);
 	if (!ok)
 		fprintf(stderr, "%s\n", err.text);

@@ -67,13 +67,19 @@ void options_print_error(FILE *out, const char *program, const struct err *err);
  * It blocks, each step for a few seconds at most, so it must not be called from the loop.
  */
 
+#define ASK_VALUES_MAX 64
+
 struct ask {
 	int fd;
-	bool is_in;     /* logged in: ask_close() sends Terminate */
-	bool is_nobody; /* after ask_open(): nothing listens there */
+	bool is_in;      /* logged in: ask_close() sends Terminate */
+	bool is_nobody;  /* after ask_open(): nothing listens there */
+	bool has_failed; /* an error has come, or no answer: it cannot be used any more */
 	struct buf in;
-	/* called by ask_query() for a NOTICE; NULL: notices are dropped */
+	/* called by ask_row() for a NOTICE; NULL: notices are dropped */
 	void (*on_notice)(const char *text);
+	/* the row: texts (NULL = SQL's NULL), valid until the next one is taken */
+	size_t count;
+	char *values[ASK_VALUES_MAX];
 };
 
 #define ASK_OWNER_UNKNOWN ((uid_t)-1)
@@ -102,18 +108,11 @@ bool ask_find(struct ask_whom *whom, const char *target, const char *owner, stru
  */
 bool ask_open(struct ask *ask, const struct ask_whom *whom, struct err *err);
 
-/*
- * Sends a statement and calls on_row(), if it is not NULL, for each row. The texts (NULL = SQL's
- * NULL) are valid within the call. false: *err has the reason, and the connection cannot be used
- * any more.
- */
-typedef void ask_on_row(void *arg, const char *const *values, size_t count);
-
-bool ask_query(struct ask *ask, const char *statement, ask_on_row *on_row, void *arg,
-               struct err *err);
-
-/* Sends a statement. The caller reads the answer from `fd`. */
+/* Sends a statement. The answer is read with ask_row(), or from `fd`. */
 bool ask_say(struct ask *ask, const char *statement, struct err *err);
+
+/* Takes the next row. false: there is none, or ask->has_failed and *err has the reason. */
+bool ask_row(struct ask *ask, struct err *err);
 
 void ask_close(struct ask *ask);
 

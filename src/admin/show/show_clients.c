@@ -94,11 +94,7 @@ static bool next_transactions(struct cursor *cursor, void *row)
 	       "Details of the reason: the limit, its current use, and the client that has held "  \
 	       "a server for the longest time; or the user who paused, and when; or the last "     \
 	       "error; or empty.")                                                                 \
-	COLUMN(TEXT, application_name, show_application(client),                                   \
-	       "application_name of the client.")                                                  \
-	COLUMN(HOST, addr, &client->peer, "IP address of the client, or unix.")                    \
-	COLUMN(INT4, port, address_port(&client->peer), "Port of the client.")                     \
-	COLUMN(POINTER, ptr, client, "Identifier of the client connection in the log.")            \
+	WHO_PEER(COLUMN)                                                                           \
 	COLUMN(INT4, id, (int64_t)client->id, "id of the client, for KILL_CLIENT.")
 
 SHOW_ITEMS(waiting, "WAITING", WAITING_ROW, "Clients that wait for a server, how long, and why.",

@@ -439,10 +439,12 @@ const char *show_application(const struct client *client);
 	COLUMN(INT4, id, (int64_t)client->id, "id of the client, for KILL_CLIENT.")   \
 	COLUMN(TEXT, database, client_database(client), "Database of the client.")    \
 	COLUMN(TEXT, user, client_user(client), "User that the client logged in as.") \
-	COLUMN(TEXT, application_name, show_application(client),                      \
-	       "application_name of the client.")                                     \
-	COLUMN(HOST, addr, &client->peer, "IP address of the client, or unix.")       \
-	COLUMN(INT4, port, address_port(&client->peer), "Port of the client.")        \
+	WHO_PEER(COLUMN)
+#define WHO_PEER(COLUMN)                                                        \
+	COLUMN(TEXT, application_name, show_application(client),                \
+	       "application_name of the client.")                               \
+	COLUMN(HOST, addr, &client->peer, "IP address of the client, or unix.") \
+	COLUMN(INT4, port, address_port(&client->peer), "Port of the client.")  \
 	COLUMN(POINTER, ptr, client, "Identifier of the client connection in the log.")
 
 /* ---- statistics: show_stats.c ---- */
