@@ -635,14 +635,11 @@ static int read_request_line(struct bytes line, struct http_head *head)
 
 static bool is_token(struct bytes name)
 {
-	static const char others[] = "!#$%&'*+-.^_`|~";
+	static const char allowed[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+				      "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 	for (size_t i = 0; i < name.count; i++) {
-		char byte = name.at[i];
-		bool is_alnum = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-		                (byte >= '0' && byte <= '9');
-
-		if (!is_alnum && (!byte || !strchr(others, byte)))
+		if (!memchr(allowed, name.at[i], sizeof(allowed) - 1))
 			return false;
 	}
 	return name.count > 0;

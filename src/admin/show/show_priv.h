@@ -127,7 +127,7 @@ bool cursor_next_ordered(struct cursor *cursor, void (*collect)(struct cursor *c
 		     each; each = NULL)
 
 /*
- * ---- the timeline: show_events.c ----
+ * ---- the timeline: show_daemon.c ----
  *
  * What all pools together did in each second of the last five minutes, and in each minute of the
  * last hour.
