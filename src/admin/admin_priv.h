@@ -203,8 +203,6 @@ struct console {
 	struct console_with with;
 	struct console_door door;
 	struct show_source source;
-	struct timer tick; /* stats_period */
-	usec_t ticked_at;
 	struct timer second;
 	unsigned int quarters; /* of this second, if pools measure that often */
 };

@@ -734,16 +734,16 @@ bool command_is_event(const struct command *command)
 	return command->role == CONSOLE_ADMIN && command->argument != ARG_SETTING;
 }
 
-static void on_second(struct timer *timer);
+/* ---- each second ---- */
 
-/* ---- statistics ---- */
-
-static void tell_averages(const struct console *console, usec_t now)
+/* The averages begin at the end of the period before, so this line covers one stats_period. */
+static void end_period(struct console *console, usec_t now)
 {
 	const struct logger log = { console->with.log, NULL };
 	struct stats average;
 	char text[512];
 
+	show_stats_tick(&console->source, now);
 	show_stats_average_all(&console->source, now, &average);
 	snprintf(text, sizeof(text),
 	         "%" PRIu64 " xacts/s, %" PRIu64 " queries/s, %" PRIu64 " client parses/s, %" PRIu64
@@ -759,21 +759,7 @@ static void tell_averages(const struct console *console, usec_t now)
 	console->with.on_period(console->with.daemon, text);
 }
 
-static void on_tick(struct timer *timer)
-{
-	struct console *console = container_of(timer, struct console, tick);
-	usec_t now = loop_now(console->with.loop);
-
-	lanes_hold(console->with.lanes);
-	show_stats_tick(&console->source, now);
-	console->ticked_at = now;
-	/* The averages begin at the tick before this one, so this line covers one stats_period. */
-	tell_averages(console, now);
-	lanes_release(console->with.lanes);
-	console_configure(console);
-}
-
-/* ---- each second ---- */
+static void on_second(struct timer *timer);
 
 static void arm_second(struct console *console, usec_t now, usec_t period)
 {
@@ -804,6 +790,9 @@ static void on_second(struct timer *timer)
 		timeline_tick(&console->source.timeline, console->with.lanes, now);
 		LANES_EACH (lane, console->with.lanes)
 			latency_drain(&console->source.latency, &lane->pools->latency, now);
+		if (now - console->source.history.newer_at >=
+		    show_source_config(&console->source)->stats_period)
+			end_period(console, now);
 	}
 	is_sized = measure_pools(console, now);
 	lanes_release(console->with.lanes);
@@ -828,8 +817,6 @@ struct console *console_new(const struct console_with *with, struct err *err)
 	console->source.with = &console->with;
 	console->door = session_door;
 	console->door.arg = console;
-	console->ticked_at = now;
-	console_configure(console);
 	arm_second(console, now, USEC_PER_SEC);
 	for (const struct command *command = commands; command->words; command++) {
 		if (command_is_event(command))
@@ -850,14 +837,6 @@ void console_begin_at(struct console *console)
 	lanes_release(console->with.lanes);
 }
 
-void console_configure(struct console *console)
-{
-	usec_t period = show_source_config(&console->source)->stats_period;
-
-	timer_set(&console->tick, loop_timer_queue(console->with.loop, period, on_tick),
-	          console->ticked_at);
-}
-
 void console_free(struct console **consolep)
 {
 	struct console *console = *consolep;
@@ -865,7 +844,6 @@ void console_free(struct console **consolep)
 	if (!console)
 		return;
 	*consolep = NULL;
-	timer_clear(&console->tick);
 	timer_clear(&console->second);
 	latency_done(&console->source.latency);
 	free(console);

@@ -50,7 +50,6 @@ void reload_apply(struct daemon *daemon)
 		apply_to_lane(lane, &daemon->now);
 	lanes_release(&daemon->lanes);
 	doors_set_options(daemon);
-	console_configure(daemon->console);
 }
 
 /* Puts the parts in force, and owns them. */

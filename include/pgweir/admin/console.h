@@ -81,7 +81,7 @@ struct console_with {
 	bool (*is_shutting_down)(struct daemon *daemon);
 };
 
-/* Also starts the timer of stats_period. NULL: *err has the reason. */
+/* Also starts the timer of what is done each second. NULL: *err has the reason. */
 struct console *console_new(const struct console_with *with, struct err *err);
 
 /* The functions for clients_new(). Valid as long as the console exists. */
@@ -89,9 +89,6 @@ const struct console_door *console_door(const struct console *console);
 
 /* The counters so far were counted by another process (take-over): averages begin here. */
 void console_begin_at(struct console *console);
-
-/* Applies a new snapshot: stats_period may have changed. */
-void console_configure(struct console *console);
 
 /* All sessions must be closed before (clients_free()), and the pools must still exist. */
 void console_free(struct console **console);
