@@ -203,7 +203,7 @@ static bool run_kill_client(struct console_session *session, struct err *err)
 static const char *value_of(const struct console_session *session, const struct setting *setting,
                             char buffer[SETTING_VALUE_SIZE])
 {
-	const char *value = setting_value(*session->console->with.config, setting, buffer);
+	const char *value = setting_value(console_pools(session->console)->config, setting, buffer);
 
 	return value ? value : "(unset)";
 }
@@ -428,7 +428,7 @@ void commands_wait_stop(struct console_session *session)
 
 	timer_clear(&waiting->tick);
 	if (waiting->is_on)
-		watches_stop(session->console->with.watches, &waiting->watch);
+		watches_stop(console_pools(session->console)->with.watches, &waiting->watch);
 	waiting->is_on = false;
 }
 
@@ -493,7 +493,7 @@ static bool begin_waiting(struct console_session *session, const char *name, enu
 	text_copy(waiting->name, sizeof(waiting->name), name);
 	waiting->is_on = !is_done(&waiting->watch);
 	if (waiting->is_on)
-		watches_start(session->console->with.watches, &waiting->watch);
+		watches_start(console_pools(session->console)->with.watches, &waiting->watch);
 	return true;
 }
 
@@ -739,7 +739,7 @@ bool command_is_event(const struct command *command)
 /* The averages begin at the end of the period before, so this line covers one stats_period. */
 static void end_period(struct console *console, usec_t now)
 {
-	const struct logger log = { console->with.log, NULL };
+	const struct logger log = { console_pools(console)->shared.log, NULL };
 	struct stats average;
 	char text[512];
 
@@ -818,9 +818,10 @@ struct console *console_new(const struct console_with *with, struct err *err)
 	console->door = session_door;
 	console->door.arg = console;
 	arm_second(console, now, USEC_PER_SEC);
+	/* see log_command() */
 	for (const struct command *command = commands; command->words; command++) {
 		if (command_is_event(command))
-			log_expect(with->log, command->words); /* see log_command() */
+			log_expect(console_pools(console)->shared.log, command->words);
 	}
 	return console;
 }

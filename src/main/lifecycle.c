@@ -530,11 +530,8 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 	daemon->console = console_new(
 	    &(struct console_with){
 		.loop = daemon->loop,
-		.log = daemon->log,
 		.lanes = &daemon->lanes,
-		.watches = &daemon->watches,
 		.daemon = daemon,
-		.config = &daemon->now.config,
 		.reload = reload_config,
 		.set = reload_set,
 		.shutdown = lifecycle_stop,

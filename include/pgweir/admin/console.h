@@ -41,13 +41,10 @@ struct certificate_shown {
 /* What the console needs. All pointers are borrowed and must outlive the console. */
 struct console_with {
 	struct loop *loop;
-	struct log *log;
 	const struct lanes *lanes; /* the clients are made later, before the loop runs */
-	struct watches *watches;
 
 	/* What only main can do. Called from the loop; no function may free the console. */
 	struct daemon *daemon;
-	const struct config *const *config; /* the snapshot in force */
 	/* As SIGHUP does. Calls `tell` for each changed setting. false: *err has the reason. */
 	bool (*reload)(struct daemon *daemon, config_tell *tell, void *tell_arg, struct err *err);
 	/* Puts config_with() in force, if all that it needs fits. */

@@ -417,7 +417,7 @@ static bool next_events(struct cursor *cursor, void *row)
 	char at[TEXT_UTC_SIZE];
 	struct log_kept kept;
 
-	if (!log_kept_next(cursor->source->with->log, &number, &kept))
+	if (!log_kept_next(cursor->lanes->at->pools->shared.log, &number, &kept))
 		return false;
 	cursor->index = number;
 	return ROW_FILL(row, struct events_shown, EVENT_ROW);
@@ -438,7 +438,7 @@ static bool next_events_totals(struct cursor *cursor, void *row)
 	const char *kind;
 	uint64_t count;
 
-	if (!log_kept_kind(cursor->source->with->log, cursor->index, &kind, &count))
+	if (!log_kept_kind(cursor->lanes->at->pools->shared.log, cursor->index, &kind, &count))
 		return false;
 	cursor->index++;
 	return ROW_FILL(row, struct events_totals_shown, TOTAL_ROW);
