@@ -40,7 +40,7 @@ struct talk {
 	const char *text; /* the value of its single row; NULL: it has another table */
 };
 
-/* ---- commands: commands.c ---- */
+/* ---- commands: console.c ---- */
 
 enum command_argument {
 	ARG_NONE,
@@ -64,8 +64,8 @@ struct command {
 	const char *help;
 };
 
+/* Ends with words NULL. */
 extern const struct command commands[];
-extern const size_t commands_count;
 
 /* Whether its use is an event of SHOW EVENTS: it may change something. SET has an event of its own.
  */
@@ -93,22 +93,20 @@ bool request_check(const struct request *request, const struct console *console,
                    enum console_role role, struct err *err);
 
 /*
- * Reads one statement; or several, `most` of them at most, if each is small talk. Returns how many
- * they are. 0: *err has the reason.
+ * Reads one statement; or several, `most` of them at most, if each is small talk. known:
+ * commands[]. Returns how many they are. 0: *err has the reason.
  */
-unsigned int request_read(struct bytes text, struct request *requests, unsigned int most,
-                          struct err *err);
+unsigned int request_read(struct bytes text, const struct command *known, struct request *requests,
+                          unsigned int most, struct err *err);
 
-/* The table of this name, and behind a space its argument, without quotes. false: there is none. */
-bool request_read_table(const char *text, struct request *request, struct err *err);
+/*
+ * After an unknown text: session->hint suggests what it may have meant, as a sentence ("":
+ * nothing), and session->logged is what to log instead, if it may contain a password.
+ */
+void request_explain(struct bytes text, const struct command *known,
+                     struct console_session *session);
 
-/* Suggests what an unknown text may have meant, as a sentence. "": no suggestion. */
-void request_suggest(struct bytes text, char *out, size_t size);
-
-/* What to log instead of an unknown text that may contain a password. "": log the text itself. */
-void request_hide(struct bytes text, char *out, size_t size);
-
-/* ---- sessions: console.c --> request.c --> commands.c --> session.c ---- */
+/* ---- sessions: session.c --> request.c, and console.c has the commands ---- */
 
 /* Maximum bytes of a name, with the zero. */
 #define SESSION_NAME_SIZE 256
@@ -180,7 +178,8 @@ struct console_session {
 	char logged[768]; /* logged instead of the next error's text; "": log that text */
 };
 
-/* ---- session.c ---- */
+/* For clients_new(), but for its argument. */
+extern const struct console_door session_door;
 
 /* An admin over the Unix socket who is the system user of pgweir: may do everything. */
 bool session_is_owner(const struct console_session *session);
@@ -197,28 +196,12 @@ void session_complete(struct console_session *session);
 /* Continues in the next turn: for answers completed in a callback of another module. */
 void session_later(struct console_session *session);
 
-/* Sends rows of the portal, as many as one turn may send. */
-void session_add_rows(struct console_session *session);
-
-/* The client's socket is writable again. */
-void session_on_writable(struct console_session *session);
-
-/* Passes `out` to the client's stream. false: the client's output is full, or no memory. */
-bool session_flush(struct console_session *session);
-
-/* Whether the next message may be handled. After false the session may be freed. */
-bool session_settle(struct console_session *session);
-
-void session_drop_portal(struct console_session *session);
-
 /* ---- the console ---- */
 
 struct console {
 	struct console_with with;
 	struct console_door door;
 	struct show_source source;
-	struct timer tick; /* stats_period */
-	usec_t ticked_at;
 	struct timer second;
 	unsigned int quarters; /* of this second, if pools measure that often */
 };

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The console: what the client module calls, when a session is opened, fed with messages, cancelled
- * and closed; what its sessions share, and the timer of the statistics; and tables for the web
- * server.
- *
- *   struct console_door --> a Query | the extended protocol --> the portal runs --> session.c
+ * The console: what its sessions share, with the timers of the statistics; and the commands, one
+ * row of a table for each. Some are answered when a condition is met: PAUSE, SUSPEND, WAIT_CLOSE,
+ * DRAIN, DRAIN HOST.
  */
 #include "admin_priv.h"
 
@@ -12,596 +10,735 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "pgweir/base/table.h"
 #include "pgweir/base/text.h"
-#include "pgweir/client/clients.h"
-#include "pgweir/pgwire/fields.h"
-#include "pgweir/pgwire/message.h"
+#include "pgweir/config/settings.h"
 
-static bool may_run(const struct console_session *session, const struct request *request,
-                    struct err *err)
+#define TICK_PERIOD USEC_PER_SEC
+#define DRAIN_SECONDS_MAX 10000000
+
+/* ---- what several commands use ---- */
+
+/* The words of the running command. */
+static const struct words *words_of(const struct console_session *session)
 {
-	/*
-	 * If SELECT 1 fails with PgBouncer's error, pgcli recognises a console and sends no queries
-	 * on PostgreSQL's catalogs. So the error is the same here.
-	 */
-	if (request->talk && strcmp(request->talk->words, "SELECT 1") == 0 &&
-	    strcmp(show_application(session->client), "pgcli") == 0)
-		return err_set(err, ERR_PROTOCOL, "invalid command 'SELECT 1', use SHOW HELP;");
-	return request_check(request, session->console, session->role, err);
+	return &session->portal.request.words;
 }
 
-/* ---- prepared statements ---- */
-
-static struct prepared *find_statement(const struct console_session *session, const char *name)
+static bool check_not_held(struct console_session *session, struct err *err)
 {
-	return TABLE_GET(hh, &console_pools(session->console)->secret, session->statements, name,
-	                 strlen(name));
-}
-
-static bool add_statement(struct console_session *session, const char *name,
-                          const struct request *request)
-{
-	size_t size = strlen(name) + 1;
-	struct prepared *statement = malloc(sizeof(*statement) + size);
-
-	if (!statement)
-		return false;
-	memcpy(statement->name, name, size);
-	statement->request = *request;
-	TABLE_ADD_STR(hh, &console_pools(session->console)->secret, session->statements,
-	              statement->name, statement);
-	return true;
-}
-
-/* Accepts NULL. */
-static void drop_statement(struct console_session *session, struct prepared *statement)
-{
-	if (statement)
-		HASH_DEL(session->statements, statement);
-	free(statement);
-}
-
-static void drop_statements(struct console_session *session)
-{
-	while (session->statements)
-		drop_statement(session, session->statements);
-}
-
-/* ---- running ---- */
-
-static void log_command(struct console_session *session, const struct request *request)
-{
-	const struct command *command = request->command;
-	const struct words *words = &request->words;
-	const struct log_facts facts = { .kept = command->words,
-		                         .event = "command",
-		                         .command = command->words };
-	char name[sizeof(words->value) + sizeof(" ''")] = "";
-
-	if (!command_is_event(command))
-		return;
-	if (words->count)
-		snprintf(name, sizeof(name), " '%s'",
-		         command->argument == ARG_HOST ? words->value : words->argument);
-	log_event(&session->client->log, LOG_LEVEL_INFO, &facts, "%s%s command issued",
-	          command->words, name);
-}
-
-static void run_talk(struct console_session *session, const struct request *request)
-{
-	switch (request->talk->effect) {
-	case TALK_BEGIN:
-		session->status = 'T';
-		break;
-	case TALK_END:
-		session->status = 'I';
-		break;
-	case TALK_FORGET:
-		drop_statement(session, find_statement(session, request->words.value));
-		break;
-	case TALK_FORGET_ALL:
-		drop_statements(session);
-		break;
-	case TALK_IGNORED:
-		session_notice(session, "SET ignored", NULL);
-		break;
-	default:
-		break;
-	}
+	return !pools_are_held(console_pools(session->console)) ||
+	       err_set(err, ERR_STATE, "already suspended/paused");
 }
 
 /*
- * Without a hold around all of a command a database of `*` could expire in one lane, between the
- * check and what is done to it: that would be done to all databases there, as if none was named.
+ * Checks the database that the argument names: created from `*` in all lanes if needed. `verb`
+ * completes the error for the console's own database: "cannot <verb> admin db". false: *err has
+ * the reason.
  */
-static bool run(struct console_session *session, struct err *err)
+static bool check_database(struct console_session *session, const char *verb, struct err *err)
 {
-	const struct request *request = &session->portal.request;
-	const struct lanes *lanes = session->console->with.lanes;
-	bool is_done;
+	const struct words *words = words_of(session);
+	bool is_there = *words->argument; /* false: no such database, or no memory */
 
-	if (request->talk)
-		run_talk(session, request);
-	if (!request->command)
+	if (!words->count)
 		return true;
-	log_command(session, request);
-	/* RELOAD reads files, and SET may: without a hold. */
-	if (request->command->argument != ARG_NAME && request->command->argument != ARG_HOST)
-		return request->command->run(session, err);
-	lanes_hold(lanes);
-	is_done = request->command->run(session, err);
-	lanes_release(lanes);
-	return is_done;
+	if (strcmp(words->argument, CONFIG_CONSOLE_DATABASE) == 0)
+		return err_set(err, ERR_STATE, "cannot %s admin db: %s", verb, words->argument);
+	LANES_EACH (lane, session->console->with.lanes)
+		is_there = is_there && pools_database(lane->pools, words->argument);
+	return is_there || err_set(err, ERR_NO_DATABASE, "no such database: %s", words->argument);
 }
 
-static void set_portal(struct console_session *session, const char *name,
-                       const struct request *request, uint32_t binary)
+/* The database of this name in the lane. NULL: the name is "", for all; or it is gone. */
+static struct database *database_in(const struct lane *lane, const char *name)
 {
-	struct portal *portal = &session->portal;
-
-	session_drop_portal(session);
-	portal->state = PORTAL_NEW;
-	portal->request = *request;
-	portal->binary = binary;
-	text_copy(portal->name, sizeof(portal->name), name);
+	return *name ? pools_find_database(lane->pools, name) : NULL;
 }
 
-/* The portal has rows: sends them, or those that are left. */
-static void execute_rows(struct console_session *session, uint32_t row_limit)
-{
-	struct portal *portal = &session->portal;
-
-	session->row_limit = row_limit;
-	session->row_count = 0;
-	session->state = SESSION_ROWS;
-	if (portal->state == PORTAL_NEW) {
-		cursor_begin(&portal->cursor, &session->console->source, portal->request.show,
-		             &portal->request.words);
-		portal->cursor.is_owner = session_is_owner(session);
-		portal->cursor.role = session->role;
-		portal->state = PORTAL_BEGUN;
-	}
-	if (portal->state == PORTAL_BEGUN)
-		session_add_rows(session);
-	else
-		session_complete(session);
-}
-
-/* Runs the portal, and answers now or later. It may close the client, which frees the session. */
-static void execute(struct console_session *session, uint32_t row_limit)
+/* For struct hold: "PAUSE by admin@127.0.0.1". Writes to `by` and returns it. */
+static const char *held_by(const struct console_session *session, const char *command,
+                           char by[HOLD_BY_SIZE])
 {
 	const struct client *client = session->client;
-	struct portal *portal = &session->portal;
-	struct err err;
-	bool is_done;
+	char buffer[ADDRESS_TEXT_SIZE];
 
-	if (portal->request.show) {
-		execute_rows(session, row_limit);
-		return;
+	snprintf(by, HOLD_BY_SIZE, "%s by %.63s@%s", command, client_user(client),
+	         address_format_host(&client->peer, buffer, sizeof(buffer)));
+	return by;
+}
+
+/* ---- databases ---- */
+
+/* How many database names fit into a hint. */
+#define NAMED_MAX 5
+
+/* The hint names the databases that a KILL has paused: a RESUME of all does not end that. */
+static void refuse_resume(struct console_session *session, struct err *err)
+{
+	unsigned int count = 0;
+	struct strbuf hint = strbuf_begin(session->hint, sizeof(session->hint));
+
+	err_set(err, ERR_STATE, "pooler is not paused/suspended");
+	TAILQ_EACH (database, &console_pools(session->console)->databases, node) {
+		if (!database->is_paused || count++ >= NAMED_MAX)
+			continue;
+		strbuf_add(&hint,
+		           count == 1 ? "Databases that are paused individually: \"" : ", \"");
+		strbuf_add(&hint, database->name);
+		strbuf_add(&hint, "\"");
 	}
-	if (portal->state != PORTAL_NEW) { /* as in PostgreSQL, without rows it runs only once */
-		err_set(&err, ERR_STATE, "portal \"%s\" cannot be run", portal->name);
-		session_fail(session, &err);
-		return;
+	if (count > NAMED_MAX) {
+		strbuf_add(&hint, " and ");
+		strbuf_add_number(&hint, count - NAMED_MAX);
+		strbuf_add(&hint, " more");
 	}
-	session->state = SESSION_WAITING;
-	portal->state = PORTAL_ENDED;
-	is_done = run(session, &err);
-	if (client->state != CLIENT_CONSOLE)
-		return;
-	if (!is_done)
-		session_fail(session, &err);
-	else if (session->state == SESSION_WAITING && !timer_is_set(&session->waiting.look))
-		session_complete(session);
+	if (count)
+		strbuf_add(&hint, ". Use RESUME with a database name.");
 }
 
-/*
- * ---- a Query: one statement, or several of small talk ----
- *
- * Hard here: ReadyForQuery follows only the last of several, and none of them may continue in a
- * later turn. So all must be small talk, which is checked before the first one is run.
- */
-
-/* Maximum statements of small talk in one Query. Their answers together must fit into one piece. */
-#define TALKS_MAX 32
-
-/* is_last: ReadyForQuery follows. */
-static void run_statement(struct console_session *session, const struct request *request,
-                          bool is_last)
-{
-	struct err err;
-
-	session->is_simple = is_last;
-	set_portal(session, "", request, 0);
-	if (!may_run(session, request, &err)) {
-		session_fail(session, &err);
-		return;
-	}
-	if (request->show)
-		rows_describe(&session->out, request_columns(request, session->console), 0);
-	execute(session, 0);
-}
-
-/* Says with the error what may have been meant, and hides passwords from the log. */
-static void explain_unknown(struct console_session *session, struct bytes text)
-{
-	request_suggest(text, session->hint, sizeof(session->hint));
-	request_hide(text, session->logged, sizeof(session->logged));
-}
-
-static void on_query(struct console_session *session, struct bytes body)
-{
-	struct request requests[TALKS_MAX];
-	unsigned int count;
-	const char *query;
-	struct err err;
-
-	session->console->source.own.query_count++;
-	session->console->source.own.xact_count++;
-	session->is_simple = true;
-	if (fields_text(body, &query) != WIRE_OK) {
-		err_set(&err, ERR_PROTOCOL, "bad packet");
-		session_fail(session, &err);
-		return;
-	}
-	count = request_read(bytes_text(query), requests, TALKS_MAX, &err);
-	for (unsigned int i = 0; i < count; i++)
-		run_statement(session, &requests[i], i + 1 == count);
-	if (!count) {
-		explain_unknown(session, bytes_text(query));
-		session_fail(session, &err);
-	}
-}
-
-/*
- * ---- the extended protocol, without parameters ----
- *
- * A statement is parsed at Parse. There is one portal at a time, whatever its name: it is one
- * execution of a statement, with a cursor. It ends with the next Bind or Query, and with Sync, or
- * within a BEGIN with the Sync after its end (PostgreSQL's manual, "Extended Query").
- */
-
-#define STATEMENTS_MAX 1000
-
-/* ---- messages: each function fills *err and returns false if the message fails ---- */
-
-static bool broken(struct err *err) { return err_set(err, ERR_PROTOCOL, "bad packet"); }
-
-static bool no_statement(const char *name, struct err *err)
-{
-	return err_set(err, ERR_STATEMENT_NAME, "prepared statement \"%s\" does not exist", name);
-}
-
-static bool on_parse(struct console_session *session, struct bytes body, struct err *err)
-{
-	struct parse_fields fields;
-	struct prepared *statement;
-	struct request request;
-
-	if (fields_parse(body, &fields) != WIRE_OK)
-		return broken(err);
-	if (fields.type_count)
-		return err_set(err, ERR_UNSUPPORTED, "the console takes no parameters");
-	if (!request_read(bytes_text(fields.query), &request, 1, err)) {
-		explain_unknown(session, bytes_text(fields.query));
-		return false;
-	}
-	if (strlen(fields.statement) >= SESSION_NAME_SIZE)
-		return err_set(err, ERR_STATEMENT_NAME, "name is too long");
-	if (HASH_COUNT(session->statements) >= STATEMENTS_MAX)
-		return err_set(err, ERR_LIMIT, "too many statements");
-	statement = find_statement(session, fields.statement);
-	if (statement && *fields.statement)
-		return err_set(err, ERR_STATEMENT_TWICE, "prepared statement \"%s\" already exists",
-		               fields.statement);
-	drop_statement(session, statement);
-	if (!add_statement(session, fields.statement, &request))
-		return err_set(err, ERR_MEMORY, "out of memory");
-	message_bare(&session->out, '1');
-	return true;
-}
-
-/* Which columns are sent in binary: none, all by one format, or each by its own. */
-static bool read_formats(const struct bind_fields *bind, size_t columns, uint32_t *binary,
-                         struct err *err)
-{
-	uint16_t count = bind->result_format_count;
-
-	*binary = 0;
-	if (count > 1 && count != columns)
-		return err_set(err, ERR_PROTOCOL,
-		               "bind message has %u result formats but query has %zu columns",
-		               count, columns);
-	for (uint16_t i = 0; i < count; i++) {
-		uint16_t format = load_be16(bind->result_formats.at + 2 * (size_t)i);
-
-		if (format > 1)
-			return err_set(err, ERR_PARAMETER, "unsupported format code: %u", format);
-	}
-	for (size_t i = 0; i < columns; i++)
-		*binary |= (uint32_t)fields_is_binary(bind, i) << i;
-	return true;
-}
-
-static bool on_bind(struct console_session *session, struct bytes body, struct err *err)
-{
-	struct bind_fields fields;
-	const struct prepared *statement;
-	struct columns columns;
-	uint32_t binary;
-
-	if (fields_bind(body, &fields) != WIRE_OK)
-		return broken(err);
-	statement = find_statement(session, fields.statement);
-	if (!statement)
-		return no_statement(fields.statement, err);
-	if (fields.parameters.left)
-		return err_set(err, ERR_UNSUPPORTED, "the console takes no parameters");
-	if (strlen(fields.portal) >= SESSION_NAME_SIZE)
-		return err_set(err, ERR_STATE, "name is too long");
-	columns = request_columns(&statement->request, session->console);
-	if (!read_formats(&fields, rows_columns_shown(columns), &binary, err))
-		return false;
-	set_portal(session, fields.portal, &statement->request, binary);
-	message_bare(&session->out, '2');
-	return true;
-}
-
-static bool has_portal(const struct console_session *session, const char *name)
-{
-	return session->portal.state != PORTAL_NONE && strcmp(session->portal.name, name) == 0;
-}
-
-static bool no_portal(const char *name, struct err *err)
-{
-	char text[SESSION_NAME_SIZE + 32];
-
-	snprintf(text, sizeof(text), "portal \"%.*s\" does not exist", SESSION_NAME_SIZE, name);
-	return err_set_foreign(err, "34000", text);
-}
-
-static bool on_describe(struct console_session *session, struct bytes body, struct err *err)
-{
-	const struct request *request = &session->portal.request;
-	const struct prepared *statement;
-	struct object_names names;
-	uint32_t binary = session->portal.binary;
-
-	if (fields_names('D', body, body.count, &names) != WIRE_OK)
-		return broken(err);
-	if (names.target == 'S') {
-		statement = find_statement(session, names.statement);
-		if (!statement)
-			return no_statement(names.statement, err);
-		request = &statement->request;
-		binary = 0;
-		message_parameter_types(&session->out, NULL, 0);
-	} else if (!has_portal(session, names.portal)) {
-		return no_portal(names.portal, err);
-	}
-	if (request->show)
-		rows_describe(&session->out, request_columns(request, session->console), binary);
-	else
-		message_bare(&session->out, 'n');
-	return true;
-}
-
-static bool on_close_message(struct console_session *session, struct bytes body, struct err *err)
-{
-	struct object_names names;
-
-	if (fields_names('C', body, body.count, &names) != WIRE_OK)
-		return broken(err);
-	if (names.target == 'S')
-		drop_statement(session, find_statement(session, names.statement));
-	else if (has_portal(session, names.portal))
-		session_drop_portal(session);
-	message_bare(&session->out, '3');
-	return true;
-}
-
-/* Sends the answer itself, now or later. */
-static bool on_execute(struct console_session *session, struct bytes body, struct err *err)
-{
-	const char *name;
-	uint32_t limit;
-
-	if (fields_execute(body, &name, &limit) != WIRE_OK)
-		return broken(err);
-	if (!has_portal(session, name))
-		return no_portal(name, err);
-	if (!may_run(session, &session->portal.request, err))
-		return false;
-	session->console->source.own.query_count++;
-	execute(session, limit);
-	return true;
-}
-
-static bool act_on(struct console_session *session, char type, struct bytes body, struct err *err)
-{
-	switch (type) {
-	case 'P':
-		return on_parse(session, body, err);
-	case 'B':
-		return on_bind(session, body, err);
-	case 'D':
-		return on_describe(session, body, err);
-	case 'C':
-		return on_close_message(session, body, err);
-	case 'E':
-		return on_execute(session, body, err);
-	default:
-		return err_set(err, ERR_UNSUPPORTED, "the console has no functions");
-	}
-}
-
-/* false: there is no such message. */
-static bool on_extended(struct console_session *session, char type, struct bytes body)
-{
-	struct err err;
-
-	if (type == 'S') {
-		session->is_skipping = false;
-		/* outside BEGIN, Sync ends the transaction, and so the portal */
-		if (session->status == 'I')
-			session_drop_portal(session);
-		message_ready(&session->out, session->status);
-		return true;
-	}
-	/* Flush needs no action. PostgreSQL, too, ignores these messages outside a COPY. */
-	if (type == 'H' || type == 'd' || type == 'c' || type == 'f')
-		return true;
-	if (!frame_is_extended(type) && type != 'F')
-		return false;
-	if (session->is_skipping)
-		return true;
-	/* PostgreSQL sends ReadyForQuery after a FunctionCall without waiting for a Sync */
-	session->is_simple = type == 'F';
-	if (!act_on(session, type, body, &err))
-		session_fail(session, &err);
-	return true;
-}
-
-/* ---- the functions of struct console_door ---- */
-
-static void on_unknown(struct console_session *session, char type)
-{
-	struct client *client = session->client;
-	struct err err;
-
-	err_set(&err, ERR_PROTOCOL, "unsupported packet type for admin console: %d",
-	        (unsigned char)type);
-	log_error(&client->log, "%s", err.text);
-	message_err(&session->out, "ERROR", &err);
-	message_ready(&session->out, session->status);
-	session_flush(session);
-	err_set(&err, ERR_PROTOCOL, "bad packet");
-	client_fatal(client, &err);
-}
-
-static void add_welcome(struct console_session *session)
-{
-	const struct release *release = rows_release(&session->console->source);
-	const char *const parameters[][2] = {
-		{ "server_version", release->server_version },
-		{ "client_encoding", "UTF8" },
-		{ "server_encoding", "UTF8" },
-		{ "DateStyle", "ISO" },
-		{ "TimeZone", "GMT" },
-		{ "standard_conforming_strings", "on" },
-		{ "is_superuser", "on" },
-		{ "pgbouncer.version", release->number },
-	};
-	const char *notice = show_source_config(&session->console->source)->login_notify_message;
-	struct buf *out = &session->out;
-
-	message_auth(out, AUTH_OK, bytes_of("", 0));
-	for (size_t i = 0; i < sizeof(parameters) / sizeof(parameters[0]); i++)
-		message_parameter(out, parameters[i][0], parameters[i][1]);
-	message_key(out, client_key(session->client));
-	if (notice && *notice)
-		session_notice(session, notice, NULL);
-	message_ready(out, session->status);
-}
-
-static struct console_session *on_open(void *arg, struct client *client, enum console_role role)
-{
-	struct console *console = arg;
-	struct console_session *session = calloc(1, sizeof(*session));
-
-	if (!session)
-		return NULL;
-	session->console = console;
-	session->client = client;
-	session->role = role;
-	session->status = 'I';
-	add_welcome(session);
-	if (!buf_ok(&session->out)) {
-		buf_free(&session->out);
-		free(session);
-		return NULL;
-	}
-	console->source.own.client_login_count++;
-	session_flush(session);
-	buf_free(&session->out);
-	return session;
-}
-
-/* The client outlives the session, which may be freed within a message. */
-static bool on_session_message(struct console_session *session, char type, struct bytes body)
-{
-	const struct client *client = session->client;
-
-	session->console->source.own.client_bytes += FRAME_HEADER_SIZE + body.count;
-	if (type == 'X')
-		client_console_end(session->client, CLOSE_CLIENT_QUIT);
-	else if (type == 'Q' && !session->is_skipping)
-		on_query(session, body);
-	else if (type != 'Q' && !on_extended(session, type, body))
-		on_unknown(session, type);
-	return client->state == CLIENT_CONSOLE && session_settle(session);
-}
-
-static void on_cancel(struct console_session *session)
+static bool run_resume(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
-	const struct waiting *waiting = &session->waiting;
-	bool is_waiting = session->state == SESSION_WAITING && timer_is_set(&waiting->look);
-	bool is_drain = is_waiting && waiting->kind == WAITING_DRAIN;
-	bool is_global =
-	    is_waiting && !is_drain && waiting->kind != WAITING_CLOSE && !*waiting->name;
-	bool is_at_rest = session->state == SESSION_READY;
-	struct err err;
+	const struct lane *first = with->lanes->at;
+	const struct words *words = words_of(session);
+	bool is_console = strcmp(words->argument, CONFIG_CONSOLE_DATABASE) == 0;
+	const struct database *database;
+	bool is_paused;
 
-	if (session->state == SESSION_ROWS || is_waiting) {
-		commands_wait_stop(session);
-		err_set(&err, ERR_QUERY_CANCELED, "canceling statement due to user request");
-		session_fail(session, &err);
-		session_later(session);
+	if (!is_console && !check_database(session, "resume", err))
+		return false;
+	if (!words->count && with->is_shutting_down(with->daemon))
+		return err_set(err, ERR_STATE, "pooler is shutting down");
+	database = database_in(first, words->argument);
+	is_paused =
+	    database ? database->is_paused
+		     : !is_console && (pools_are_held(first->pools) || first->clients->drain.is_on);
+	if (!is_paused) {
+		if (words->count)
+			err_set(err, ERR_STATE, "database %s is not paused", words->argument);
+		else
+			refuse_resume(session, err);
+		return false;
 	}
-	if (is_drain && !with->is_shutting_down(with->daemon))
+	with->resume(with->daemon, words->argument);
+	if (!database)
 		with->drain_end(with->daemon);
-	/* Also if it is idle: its PAUSE may have completed just before the request came. */
-	if ((is_global || is_at_rest) && pools_are_held(console_pools(session->console)) &&
-	    session->role == CONSOLE_ADMIN && !with->is_shutting_down(with->daemon))
-		with->resume(with->daemon);
+	return true;
 }
 
-static void on_close(struct console_session *session)
+/* DISABLE and ENABLE */
+static bool run_disable(struct console_session *session, struct err *err)
 {
-	const struct console *console = session->console;
+	const struct words *words = words_of(session);
+	bool disables = strcmp(session->portal.request.tag, "DISABLE") == 0;
 
-	/* While everything is suspended, no new console can log in to end the SUSPEND. */
-	if (console_pools(console)->suspend != SUSPEND_NONE &&
-	    show_source_console_count(&console->source) <= 1)
-		console->with.resume(console->with.daemon);
-	commands_wait_stop(session);
-	timer_clear(&session->turn);
-	drop_statements(session);
-	session_drop_portal(session);
-	buf_free(&session->out);
-	free(session);
+	if (!words->count)
+		return err_set(err, ERR_SYNTAX, "a database is required");
+	if (!check_database(session, disables ? "disable" : "enable", err))
+		return false;
+	LANES_EACH (lane, session->console->with.lanes)
+		database_in(lane, words->argument)->is_disabled = disables;
+	return true;
 }
 
-static const struct console_door session_door = {
-	.open = on_open,
-	.message = on_session_message,
-	.on_writable = session_on_writable,
-	.cancel = on_cancel,
-	.close = on_close,
+static bool run_reconnect(struct console_session *session, struct err *err)
+{
+	if (!check_database(session, "reconnect", err))
+		return false;
+	LANES_EACH (lane, session->console->with.lanes)
+		pools_reconnect(lane->pools, database_in(lane, words_of(session)->argument));
+	return true;
+}
+
+static bool run_kill(struct console_session *session, struct err *err)
+{
+	const struct lanes *lanes = session->console->with.lanes;
+	const char *name = words_of(session)->argument;
+	const struct pool *pool;
+	struct database *held;
+	char by[HOLD_BY_SIZE];
+
+	if (!check_not_held(session, err) || !check_database(session, "kill", err))
+		return false;
+	held_by(session, "KILL", by);
+	/* KILL of all pauses those that have a pool, in all lanes, also where they have none. */
+	LANES_EACH (lane, lanes)
+		for (pool = *name ? NULL : TAILQ_FIRST(&lane->pools->list); pool;
+		     pool = TAILQ_NEXT(pool, node)) {
+			LANES_EACH (other, lanes) {
+				held = pools_database(other->pools, pool->database->name);
+				if (held)
+					pools_hold(other->pools, held, by);
+			}
+		}
+	LANES_EACH (lane, lanes)
+		pools_kill(lane->pools, database_in(lane, name), by);
+	return true;
+}
+
+/* ---- clients ---- */
+
+static bool run_kill_client(struct console_session *session, struct err *err)
+{
+	const char *text = words_of(session)->argument;
+	struct client *client = NULL;
+	char *end;
+	unsigned long long id = strtoull(text, &end, 10);
+
+	if (end == text)
+		return err_set(err, ERR_PARAMETER, "invalid client pointer supplied");
+	LANES_EACH (lane, session->console->with.lanes) {
+		client = clients_find(lane->clients, id);
+		if (client)
+			break;
+	}
+	if (client)
+		clients_kill(client);
+	return client || err_set(err, ERR_PARAMETER, "client not found");
+}
+
+/* ---- configuration ---- */
+
+/* With secrets hidden. */
+static const char *value_of(const struct console_session *session, const struct setting *setting,
+                            char buffer[SETTING_VALUE_SIZE])
+{
+	const char *value = setting_value(console_pools(session->console)->config, setting, buffer);
+
+	return value ? value : "(unset)";
+}
+
+/* was: the value before. Empty values are as in a RELOAD. */
+static void log_set(const struct console_session *session, const struct setting *setting,
+                    const char *was)
+{
+	char buffer[SETTING_VALUE_SIZE];
+	const char *is = value_of(session, setting, buffer);
+
+	log_event(&session->client->log, LOG_LEVEL_INFO,
+	          &(struct log_facts){ .kept = "set",
+	                               .event = "command",
+	                               .command = "SET",
+	                               .setting = setting->name,
+	                               .value = is,
+	                               .was = was },
+	          "SET %s = %s (was %s)", setting->name, *is ? is : "empty", *was ? was : "empty");
+}
+
+/* The reason may quote a part of the value, which may be a password. setting NULL: no such one. */
+static void note_refusal(struct console_session *session, const struct setting *setting,
+                         const struct err *why)
+{
+	snprintf(session->logged, sizeof(session->logged), "SET %s failed: %s",
+	         words_of(session)->argument,
+	         setting && setting->hidden_with && strstr(why->text, setting->hidden_with)
+	             ? "(hidden: the reason contains a password)"
+	             : why->text);
+}
+
+static bool run_set(struct console_session *session, struct err *err)
+{
+	const struct console_with *with = &session->console->with;
+	const struct words *words = words_of(session);
+	const struct setting *setting = setting_find(words->argument);
+	char buffer[SETTING_VALUE_SIZE], was[sizeof(words->value)] = "";
+	struct err why;
+
+	if (setting)
+		text_copy(was, sizeof(was), value_of(session, setting, buffer));
+	switch (with->set(with->daemon, words->argument, words->value, &why)) {
+	case CONFIG_REFUSED:
+		session_notice(session, why.text, NULL);
+		note_refusal(session, setting, &why);
+		return err_set(err, ERR_PARAMETER, "SET failed");
+	case CONFIG_AT_RESTART:
+		log_info(&session->client->log,
+		         "SET %s: takes effect only after a restart, still %s", words->argument,
+		         was);
+		session_notice(
+		    session,
+		    "this setting takes effect only at start: set it in the configuration "
+		    "file and restart",
+		    NULL);
+		break;
+	case CONFIG_CHANGED:
+		log_set(session, setting, was);
+		break;
+	}
+	snprintf(session->tag, sizeof(session->tag), "SET %s=%s", words->argument, words->value);
+	return true;
+}
+
+static void notice_change(void *arg, const char *name, const char *line)
+{
+	(void)name;
+	session_notice(arg, line, NULL);
+}
+
+static bool run_reload(struct console_session *session, struct err *err)
+{
+	const struct console_with *with = &session->console->with;
+	struct err why;
+
+	if (with->reload(with->daemon, notice_change, session, &why))
+		return true;
+	session_notice(session, why.text, NULL);
+	return err_set(err, ERR_CONFIG, "RELOAD failed, see logs for additional details");
+}
+
+/* ---- shutdown ---- */
+
+static bool run_shutdown(struct console_session *session, struct err *err)
+{
+	const struct console_with *with = &session->console->with;
+	const char *how = session->portal.request.command->words + strlen("SHUTDOWN");
+
+	(void)err;
+	if (!*how)
+		session->state = SESSION_MUTE;
+	with->shutdown(with->daemon, !*how ? SHUTDOWN_NOW
+	                             : strcmp(how, " WAIT_FOR_SERVERS") == 0
+	                                 ? SHUTDOWN_WAIT_FOR_SERVERS
+	                                 : SHUTDOWN_WAIT_FOR_CLIENTS);
+	return true;
+}
+
+/* ---- take-over ---- */
+
+/* The socket leaves this session, which may be gone then. */
+static bool run_takeover(struct console_session *session, struct err *err)
+{
+	const struct console_with *with = &session->console->with;
+
+	if (!session_is_owner(session))
+		return err_set(
+		    err, ERR_RIGHTS,
+		    "only a process of the same system user may take over, through the Unix "
+		    "socket");
+	return with->hand_over(with->daemon, session->client, words_of(session)->argument, err);
+}
+
+/*
+ * ---- commands that wait ----
+ *
+ * Each session checks its own condition, again and again. It finds the database by name each time,
+ * because a reload may remove the database while the session waits.
+ */
+
+#define LOOK_PERIOD (10 * USEC_PER_MS)
+
+static struct broker *broker_of(const struct console_session *session)
+{
+	return console_pools(session->console)->with.broker;
+}
+
+/* Whether it is still to be waited for. false: another command ended that, for example RESUME. */
+static bool is_wanted(const struct console_session *session)
+{
+	const struct lane *first = &session->console->with.lanes->at[0];
+	const struct waiting *waiting = &session->waiting;
+	const struct database *database = database_in(first, waiting->name);
+
+	if (first->pools->is_leaving != waiting->is_leaving)
+		return false; /* what it waits for may be in the new process of a take-over */
+	switch (waiting->kind) {
+	case WAITING_PAUSE:
+		return *waiting->name ? database && database->is_paused : first->pools->is_paused;
+	case WAITING_SUSPEND:
+		return first->pools->suspend != SUSPEND_NONE;
+	case WAITING_DRAIN:
+		return first->clients->drain.is_on;
+	case WAITING_HOST:
+		return clusters_admin(broker_of(session), waiting->name) != HOST_ENABLED;
+	case WAITING_CLOSE:
+		break;
+	}
+	return true;
+}
+
+/* How many connections of a lane are waited for. */
+static unsigned int left_in_lane(const struct waiting *waiting, const struct lane *lane)
+{
+	const struct database *database = database_in(lane, waiting->name);
+	const struct pools *pools = lane->pools;
+
+	if (waiting->kind == WAITING_SUSPEND)
+		return pools->suspend == SUSPEND_QUIESCING;
+	if (waiting->kind == WAITING_HOST)
+		return pools_busy_at(lane->pools, waiting->name);
+	if (*waiting->name && !database)
+		return 0;
+	if (waiting->kind == WAITING_CLOSE)
+		return database ? database->close_needed_count : pools->close_needed_count;
+	return database ? database->busy_count : pools->busy_count;
+}
+
+static void note_asked(void *arg, const char *standby, enum roster_copy copy, uint64_t missing)
+{
+	bool *is_asked = arg;
+
+	(void)standby;
+	(void)missing;
+	*is_asked |= copy == ROSTER_COPY_ASKED;
+}
+
+static bool is_done(struct console_session *session)
+{
+	const struct lanes *lanes = session->console->with.lanes;
+	struct waiting *waiting = &session->waiting;
+	unsigned int left = 0;
+	bool is_asked = false;
+
+	if (!is_wanted(session))
+		return true;
+	if (waiting->kind == WAITING_DRAIN)
+		return lanes_drain(lanes).left == 0;
+	lanes_hold(lanes);
+	LANES_EACH (lane, lanes)
+		left += left_in_lane(waiting, lane);
+	/* what a server in a letter becomes is known when it has arrived */
+	left += broker_of(session)->moving_count > 0;
+	lanes_release(lanes);
+	if (waiting->kind != WAITING_HOST)
+		return !left;
+	/* nothing runs there, and the host watches of the standbys have asked, or are lost */
+	waiting->idle_at = left ? 0 : waiting->idle_at ? waiting->idle_at : clock_now();
+	if (!left)
+		clusters_copies(broker_of(session), waiting->name, waiting->idle_at, note_asked,
+		                &is_asked);
+	return !left && !is_asked;
+}
+
+/* The error if another command ended the wait, or a take-over. */
+static const char *const endings[] = {
+	[WAITING_CLOSE] = "WAIT_CLOSE was ended before all servers were replaced",
+	[WAITING_PAUSE] = "PAUSE was ended before all servers were free",
+	[WAITING_SUSPEND] = "SUSPEND was ended before all connections were at rest",
+	[WAITING_HOST] = "DRAIN HOST was ended before all transactions there had ended",
+	[WAITING_DRAIN] = "DRAIN was ended before all clients had left",
 };
 
-static void on_second(struct timer *timer);
-
-/* ---- statistics ---- */
-
-static void tell_averages(const struct console *console, usec_t now)
+void commands_wait_stop(struct console_session *session)
 {
-	const struct logger log = { console->with.log, NULL };
+	struct waiting *waiting = &session->waiting;
+
+	timer_clear(&waiting->tick);
+	timer_clear(&waiting->look);
+}
+
+/* Which standbys can be promoted in its place without a loss. */
+static void tell_copy(void *arg, const char *standby, enum roster_copy copy, uint64_t missing)
+{
+	struct console_session *session = arg;
+	const char *host = session->waiting.name;
+	struct buf text = { 0 };
+
+	if (copy == ROSTER_COPY_WHOLE) {
+		buf_printf(&text, "standby %s has replayed all WAL of %s", standby, host);
+		session_notice(session, buf_text(&text), NULL);
+	} else if (copy == ROSTER_COPY_BEHIND) {
+		buf_printf(&text, "standby %s has not replayed %" PRIu64 " bytes of the WAL of %s",
+		           standby, missing, host);
+		session_notice(session, buf_text(&text),
+		               "What it has not received either is lost if it is promoted now.");
+	} else {
+		buf_printf(&text, "whether standby %s has replayed all WAL of %s is not known",
+		           standby, host);
+		session_notice(session, buf_text(&text), "SHOW HOSTS has its state.");
+	}
+	buf_free(&text);
+}
+
+static void on_look(struct timer *timer)
+{
+	struct console_session *session = container_of(timer, struct console_session, waiting.look);
+	struct waiting *waiting = &session->waiting;
+	struct err err;
+
+	if (!is_done(session)) {
+		timer_begin(timer, session->console->with.loop, LOOK_PERIOD, on_look);
+		return;
+	}
+	timer_clear(&waiting->tick);
+	if (is_wanted(session)) {
+		if (waiting->kind == WAITING_HOST)
+			clusters_copies(broker_of(session), waiting->name, waiting->idle_at,
+			                tell_copy, session);
+		session_complete(session);
+	} else {
+		err_set(&err, ERR_QUERY_CANCELED, "%s", endings[waiting->kind]);
+		if (console_pools(session->console)->is_leaving)
+			text_copy(
+			    session->hint, sizeof(session->hint),
+			    "Another process has taken over: whether it is complete there is not "
+			    "known.");
+		session_fail(session, &err);
+	}
+	session_later(session);
+}
+
+/* name: of a database; "": all. WAITING_HOST: of a host. Returns true. */
+static bool begin_waiting(struct console_session *session, const char *name, enum waiting_kind kind)
+{
+	struct waiting *waiting = &session->waiting;
+
+	*waiting = (struct waiting){
+		.kind = kind,
+		.is_leaving = console_pools(session->console)->is_leaving,
+	};
+	text_copy(waiting->name, sizeof(waiting->name), name);
+	if (!is_done(session))
+		timer_begin(&waiting->look, session->console->with.loop, LOOK_PERIOD, on_look);
+	return true;
+}
+
+static bool run_pause(struct console_session *session, struct err *err)
+{
+	const char *name = words_of(session)->argument;
+	char by[HOLD_BY_SIZE];
+
+	if (!check_not_held(session, err) || !check_database(session, "pause", err))
+		return false;
+	held_by(session, "PAUSE", by);
+	LANES_EACH (lane, session->console->with.lanes)
+		pools_pause(lane->pools, database_in(lane, name), by);
+	return begin_waiting(session, name, WAITING_PAUSE);
+}
+
+static bool run_suspend(struct console_session *session, struct err *err)
+{
+	const struct console_with *with = &session->console->with;
+	char by[HOLD_BY_SIZE];
+
+	if (!check_not_held(session, err))
+		return false;
+	TAILQ_EACH (database, &console_pools(session->console)->databases, node) {
+		if (database->is_paused)
+			return err_set(err, ERR_STATE, "cannot suspend with paused databases");
+	}
+	with->suspend(with->daemon, held_by(session, "SUSPEND", by));
+	return begin_waiting(session, "", WAITING_SUSPEND);
+}
+
+static bool run_wait_close(struct console_session *session, struct err *err)
+{
+	if (!check_database(session, "wait in", err))
+		return false;
+	return begin_waiting(session, words_of(session)->argument, WAITING_CLOSE);
+}
+
+/* ---- DRAIN ---- */
+
+/* Sends a NOTICE with the progress, but not while the client has unread output. */
+static void on_drain_tick(struct timer *timer)
+{
+	struct console_session *session = container_of(timer, struct console_session, waiting.tick);
+	char text[256];
+
+	timer_begin(timer, session->console->with.loop, TICK_PERIOD, on_drain_tick);
+	if (stream_unsent(&session->client->stream))
+		return;
+	drain_describe(session->console->with.lanes, text, sizeof(text));
+	session_notice(session, text, NULL);
+	session_later(session);
+}
+
+static bool take_seconds(const struct words *words, usec_t *limit, struct err *err)
+{
+	int64_t seconds;
+
+	*limit = DRAIN_NO_LIMIT;
+	if (!words->count)
+		return true;
+	if (!text_to_i64(words->argument, &seconds) || seconds < 0 || seconds > DRAIN_SECONDS_MAX)
+		return err_set(err, ERR_PARAMETER, "DRAIN takes seconds, from 0 to %d, not \"%s\"",
+		               DRAIN_SECONDS_MAX, words->argument);
+	*limit = seconds * USEC_PER_SEC;
+	return true;
+}
+
+static bool run_drain(struct console_session *session, struct err *err)
+{
+	const struct console_with *with = &session->console->with;
+	usec_t limit;
+
+	if (!take_seconds(words_of(session), &limit, err) || !check_not_held(session, err))
+		return false;
+	with->drain(with->daemon, limit);
+	begin_waiting(session, "", WAITING_DRAIN);
+	if (timer_is_set(&session->waiting.look))
+		on_drain_tick(&session->waiting.tick);
+	return true;
+}
+
+/* ---- hosts ---- */
+
+/* Whether an entry has this host. */
+static bool is_host(const struct config *config, const char *name)
+{
+	const struct config_database *entry = NULL;
+
+	while ((entry = config_database_each(config, entry))) {
+		const char *list = config_hosts(config, entry);
+		struct bytes host;
+
+		while (config_host_next(&list, &host)) {
+			if (bytes_are(host, name))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* DISABLE HOST, DRAIN HOST and ENABLE HOST */
+static bool run_host(struct console_session *session, struct err *err)
+{
+	const char *host = words_of(session)->value, *verb = session->portal.request.tag;
+	bool drains = strcmp(verb, "DRAIN") == 0;
+	enum host_admin admin = drains                         ? HOST_DRAINING
+	                        : strcmp(verb, "DISABLE") == 0 ? HOST_DISABLED
+	                                                       : HOST_ENABLED;
+	bool is_set;
+
+	if (!is_host(console_pools(session->console)->config, host))
+		return err_set(err, ERR_PARAMETER,
+		               "no entry has the host \"%s\" (SHOW HOSTS has their names)", host);
+	is_set = clusters_set_admin(broker_of(session), host, admin, false,
+	                            loop_now(session->console->with.loop));
+	LANES_EACH (lane, session->console->with.lanes)
+		pools_leave_hosts(lane->pools);
+	if (!is_set)
+		return err_set(err, ERR_STATE,
+		               "no memory, or too many hosts are drained or disabled: "
+		               "ENABLE HOST for some of them first");
+	if (!drains)
+		return true;
+	begin_waiting(session, host, WAITING_HOST);
+	if (!timer_is_set(&session->waiting.look))
+		clusters_copies(broker_of(session), session->waiting.name, session->waiting.idle_at,
+		                tell_copy, session);
+	return true;
+}
+
+/* ---- help ---- */
+
+static void add_help(struct buf *text, const char *front, const char *words, const char *argument,
+                     const char *help)
+{
+	char usage[64];
+
+	snprintf(usage, sizeof(usage), "%s%s%s", front, words, argument);
+	buf_printf(text, "\t%-32s  %s\n", usage, help);
+}
+
+static void add_commands(struct buf *text, enum console_role role)
+{
+	for (const struct command *command = commands; command->words; command++) {
+		if (command->role == role)
+			add_help(text, "", command->words, command->usage, command->help);
+	}
+}
+
+static bool run_reset_statements(struct console_session *session, struct err *err)
+{
+	(void)err;
+	LANES_HELD (lane, session->console->with.lanes) {
+		calls_reset(&lane->clients->calls);
+		applications_reset(&lane->clients->applications);
+	}
+	return true;
+}
+
+static bool run_help(struct console_session *session, struct err *err)
+{
+	struct buf text = { 0 };
+
+	(void)err;
+	buf_add_text(&text, "\nCommands for stats_users and admin_users (SELECT is an alias of "
+	                    "SHOW):\n");
+	for (size_t i = 0; shows[i]; i++)
+		add_help(&text, "SHOW ", shows[i]->item, show_argument_name(shows[i]->argument),
+		         shows[i]->help);
+	add_help(&text, "SHOW ", "name", "", "The value of one setting.");
+	add_commands(&text, CONSOLE_STATS);
+	buf_add_text(&text, "Commands for admin_users only:\n");
+	add_commands(&text, CONSOLE_ADMIN);
+	buf_add_text(&text,
+	             "Arguments in [ ] are optional; without [db], a command applies to all "
+	             "databases. A name containing characters other than letters, digits and "
+	             "_ must be double-quoted.\nPAUSE, SUSPEND, DRAIN and WAIT_CLOSE return "
+	             "when they are complete; a cancel request ends them.\nSHOW COLUMNS "
+	             "describes the columns, SHOW CONFIG lists all settings.\n");
+	session_notice(session, "Console usage", buf_text(&text));
+	buf_free(&text);
+	return true;
+}
+
+const struct command commands[] = {
+	{ "SHOW HELP", "SHOW", ARG_NONE, "", CONSOLE_STATS, run_help, "This list." },
+	{ "HELP", "SHOW", ARG_NONE, "", CONSOLE_STATS, run_help, "Same as SHOW HELP." },
+	{ "SET", "SET", ARG_SETTING, " key = value", CONSOLE_ADMIN, run_set,
+	  "Change a setting until the next RELOAD or restart." },
+	{ "RELOAD", "RELOAD", ARG_NONE, "", CONSOLE_ADMIN, run_reload,
+	  "Read the configuration files again." },
+	{ "PAUSE", "PAUSE", ARG_NAME, " [db]", CONSOLE_ADMIN, run_pause,
+	  "Queue new work, wait for running work to finish, and close server "
+	  "connections." },
+	{ "RESUME", "RESUME", ARG_NAME, " [db]", CONSOLE_ADMIN, run_resume,
+	  "End a PAUSE, SUSPEND or DRAIN; with db, end the PAUSE or KILL of that "
+	  "database." },
+	{ "DISABLE", "DISABLE", ARG_NAME, " db", CONSOLE_ADMIN, run_disable,
+	  "Refuse new clients of a database." },
+	{ "ENABLE", "ENABLE", ARG_NAME, " db", CONSOLE_ADMIN, run_disable, "Undo DISABLE." },
+	{ "DISABLE HOST", "DISABLE", ARG_HOST, " name", CONSOLE_ADMIN, run_host,
+	  "Close all server connections to a host at once, and open none until ENABLE HOST." },
+	{ "DRAIN HOST", "DRAIN", ARG_HOST, " name", CONSOLE_ADMIN, run_host,
+	  "Begin no transaction on a host any more, wait until those that run there have ended, "
+	  "and say which standbys have all of its WAL." },
+	{ "ENABLE HOST", "ENABLE", ARG_HOST, " name", CONSOLE_ADMIN, run_host,
+	  "Undo DISABLE HOST and DRAIN HOST; accept the timeline and the system identifier that "
+	  "the hosts have." },
+	{ "RECONNECT", "RECONNECT", ARG_NAME, " [db]", CONSOLE_ADMIN, run_reconnect,
+	  "Replace each server connection as soon as it is free." },
+	{ "WAIT_CLOSE", "WAIT_CLOSE", ARG_NAME, " [db]", CONSOLE_ADMIN, run_wait_close,
+	  "Wait until RECONNECT has replaced all server connections." },
+	{ "KILL", "KILL", ARG_NAME, " [db]", CONSOLE_ADMIN, run_kill,
+	  "Close all clients and servers at once, and pause the database." },
+	{ "KILL_CLIENT", "KILL_CLIENT", ARG_NAME, " id", CONSOLE_ADMIN, run_kill_client,
+	  "Disconnect one client, by its id in SHOW CLIENTS." },
+	{ "RESET STATEMENTS", "RESET", ARG_NONE, "", CONSOLE_ADMIN, run_reset_statements,
+	  "Count statements and applications from 0 again." },
+	{ "SUSPEND", "SUSPEND", ARG_NONE, "", CONSOLE_ADMIN, run_suspend,
+	  "Stop every connection between two messages, until RESUME." },
+	{ "TAKEOVER", "TAKEOVER", ARG_NAME, " version", CONSOLE_ADMIN, run_takeover,
+	  "Used by pgweir -R to take over from a running process." },
+	{ "DRAIN", "DRAIN", ARG_NAME, " [seconds]", CONSOLE_ADMIN, run_drain,
+	  "Disconnect clients between transactions, all within the given seconds." },
+	{ "SHUTDOWN", "SHUTDOWN", ARG_NONE, "", CONSOLE_ADMIN, run_shutdown,
+	  "Stop the process at once." },
+	{ "SHUTDOWN WAIT_FOR_SERVERS", "SHUTDOWN", ARG_NONE, "", CONSOLE_ADMIN, run_shutdown,
+	  "Stop the process when no server connection is in use any more." },
+	{ "SHUTDOWN WAIT_FOR_CLIENTS", "SHUTDOWN", ARG_NONE, "", CONSOLE_ADMIN, run_shutdown,
+	  "Stop the process when the last client has disconnected." },
+	{ .words = NULL },
+};
+
+bool command_is_event(const struct command *command)
+{
+	/* SET is logged when it is done, with the old and the new value. */
+	return command->role == CONSOLE_ADMIN && command->argument != ARG_SETTING;
+}
+
+/* ---- each second ---- */
+
+/* The averages begin at the end of the period before, so this line covers one stats_period. */
+static void end_period(struct console *console, usec_t now)
+{
+	const struct logger log = { console_pools(console)->shared.log, NULL };
 	struct stats average;
 	char text[512];
 
+	show_stats_tick(&console->source, now);
 	show_stats_average_all(&console->source, now, &average);
 	snprintf(text, sizeof(text),
 	         "%" PRIu64 " xacts/s, %" PRIu64 " queries/s, %" PRIu64 " client parses/s, %" PRIu64
@@ -617,21 +754,7 @@ static void tell_averages(const struct console *console, usec_t now)
 	console->with.on_period(console->with.daemon, text);
 }
 
-static void on_tick(struct timer *timer)
-{
-	struct console *console = container_of(timer, struct console, tick);
-	usec_t now = loop_now(console->with.loop);
-
-	lanes_hold(console->with.lanes);
-	show_stats_tick(&console->source, now);
-	console->ticked_at = now;
-	/* The averages begin at the tick before this one, so this line covers one stats_period. */
-	tell_averages(console, now);
-	lanes_release(console->with.lanes);
-	console_configure(console);
-}
-
-/* ---- each second ---- */
+static void on_second(struct timer *timer);
 
 static void arm_second(struct console *console, usec_t now, usec_t period)
 {
@@ -662,6 +785,9 @@ static void on_second(struct timer *timer)
 		timeline_tick(&console->source.timeline, console->with.lanes, now);
 		LANES_EACH (lane, console->with.lanes)
 			latency_drain(&console->source.latency, &lane->pools->latency, now);
+		if (now - console->source.history.newer_at >=
+		    show_source_config(&console->source)->stats_period)
+			end_period(console, now);
 	}
 	is_sized = measure_pools(console, now);
 	lanes_release(console->with.lanes);
@@ -686,12 +812,11 @@ struct console *console_new(const struct console_with *with, struct err *err)
 	console->source.with = &console->with;
 	console->door = session_door;
 	console->door.arg = console;
-	console->ticked_at = now;
-	console_configure(console);
 	arm_second(console, now, USEC_PER_SEC);
-	for (size_t i = 0; i < commands_count; i++) {
-		if (command_is_event(&commands[i]))
-			log_expect(with->log, commands[i].words); /* see log_command() */
+	/* see log_command() */
+	for (const struct command *command = commands; command->words; command++) {
+		if (command_is_event(command))
+			log_expect(console_pools(console)->shared.log, command->words);
 	}
 	return console;
 }
@@ -708,14 +833,6 @@ void console_begin_at(struct console *console)
 	lanes_release(console->with.lanes);
 }
 
-void console_configure(struct console *console)
-{
-	usec_t period = show_source_config(&console->source)->stats_period;
-
-	timer_set(&console->tick, loop_timer_queue(console->with.loop, period, on_tick),
-	          console->ticked_at);
-}
-
 void console_free(struct console **consolep)
 {
 	struct console *console = *consolep;
@@ -723,89 +840,7 @@ void console_free(struct console **consolep)
 	if (!console)
 		return;
 	*consolep = NULL;
-	timer_clear(&console->tick);
 	timer_clear(&console->second);
 	latency_done(&console->source.latency);
 	free(console);
-}
-
-/*
- * ---- SHOW tables for other readers than sessions of the console ----
- *
- * What one piece may take: bytes, and time on the main thread while all lanes are held. To find the
- * first row takes as long as there are pools, in each turn again, so it does not count, and some
- * rows are always made.
- */
-#define PIECE_BYTES ((size_t)64 * 1024)
-#define PIECE_TIME ((usec_t)250)
-#define PIECE_ROWS 32
-
-struct table {
-	struct console *console;
-	struct request request; /* the cursor has pointers into it */
-	struct cursor cursor;
-};
-
-const struct show *tables_find(const char *words)
-{
-	struct request request;
-
-	return request_read_table(words, &request, NULL) ? request.show : NULL;
-}
-
-struct table *table_begin(struct console *console, const char *words, bool skips_unused,
-                          struct err *err)
-{
-	struct table *table = err_calloc(sizeof(*table), "out of memory", err);
-
-	if (!table)
-		return NULL;
-	table->console = console;
-	if (!request_read_table(words, &table->request, err) ||
-	    !request_check(&table->request, console, CONSOLE_STATS, err)) {
-		free(table);
-		return NULL;
-	}
-	cursor_begin(&table->cursor, &console->source, table->request.show, &table->request.words);
-	table->cursor.role = CONSOLE_STATS;
-	table->cursor.skips_unused = skips_unused;
-	return table;
-}
-
-static enum table_result add_rows(struct table *table, struct buf *out)
-{
-	struct columns columns = table->request.show->columns;
-	_Alignas(max_align_t) char row[ROW_SIZE_MAX];
-	unsigned int count = 0;
-	usec_t until = 0;
-
-	do {
-		if (!cursor_next(&table->cursor, row))
-			return table->cursor.has_more ? TABLE_MORE : TABLE_END;
-		rows_add(out, columns, 0, row);
-		if (count++ == 0)
-			until = clock_now() + PIECE_TIME;
-	} while (buf_ok(out) && out->count < PIECE_BYTES &&
-	         (count < PIECE_ROWS || clock_now() < until));
-	return buf_ok(out) ? TABLE_MORE : TABLE_BROKEN;
-}
-
-enum table_result table_next(struct table *table, struct buf *out)
-{
-	enum table_result result;
-
-	lanes_hold(table->console->with.lanes);
-	result = add_rows(table, out);
-	cursor_suspend(&table->cursor);
-	lanes_release(table->console->with.lanes);
-	return result;
-}
-
-void table_end(struct table **table)
-{
-	if (!*table)
-		return;
-	cursor_end(&(*table)->cursor);
-	free(*table);
-	*table = NULL;
 }

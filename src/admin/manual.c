@@ -9,9 +9,9 @@
 
 static void add_commands(struct buf *out)
 {
-	for (size_t i = 0; i < commands_count; i++)
-		buf_printf(out, ".TP\n.B %s%s\n%s\n", commands[i].words, commands[i].usage,
-		           commands[i].help);
+	for (const struct command *command = commands; command->words; command++)
+		buf_printf(out, ".TP\n.B %s%s\n%s\n", command->words, command->usage,
+		           command->help);
 }
 
 static void add_shows(struct buf *out)

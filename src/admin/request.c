@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Requests: what is typed at the console, and what it asks for.
+ * Requests: what is typed at the console, and what it asks for; and tables for the web server.
  *
  *   text --> sentences of tokens --> small talk | SHOW | command, or what may have been meant
  *
@@ -11,6 +11,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <strings.h>
 
 #include "pgweir/base/text.h"
@@ -558,7 +559,8 @@ static enum words_result read_show(const struct sentence *sentence, struct reque
 	return WORDS_OK;
 }
 
-bool request_read_table(const char *text, struct request *request, struct err *err)
+/* The table of this name, and behind a space its argument, without quotes. false: there is none. */
+static bool read_table(const char *text, struct request *request, struct err *err)
 {
 	size_t count = strcspn(text, " ");
 	bool has_argument = text[count];
@@ -598,19 +600,20 @@ static enum words_result read_argument(enum command_argument argument,
 	return argument == ARG_SETTING ? read_value(sentence, &next[1], words) : WORDS_OK;
 }
 
-static enum words_result read_command(const struct sentence *sentence, struct request *request)
+static enum words_result read_command(const struct sentence *sentence, const struct command *known,
+                                      struct request *request)
 {
 	enum words_result result = WORDS_INVALID;
-	size_t i, count;
+	const struct command *command = known;
 
 	*request = (struct request){ 0 };
-	for (i = 0; i < commands_count && result == WORDS_INVALID; i++) {
-		count = match(commands[i].words, sentence, &request->words);
+	for (; command->words && result == WORDS_INVALID; command++) {
+		size_t count = match(command->words, sentence, &request->words);
+
 		if (count)
-			result =
-			    read_argument(commands[i].argument, sentence, count, &request->words);
+			result = read_argument(command->argument, sentence, count, &request->words);
 	}
-	request->command = &commands[i - 1];
+	request->command = command - 1;
 	request->tag = request->command->tag;
 	return result;
 }
@@ -634,8 +637,8 @@ static void rename_select(struct sentence *sentence)
 		sentence->tokens[0] = (struct token){ TOKEN_WORD, bytes_text("SHOW") };
 }
 
-unsigned int request_read(struct bytes text, struct request *requests, unsigned int most,
-                          struct err *err)
+unsigned int request_read(struct bytes text, const struct command *known, struct request *requests,
+                          unsigned int most, struct err *err)
 {
 	struct sentence first, next;
 	struct bytes rest = text;
@@ -651,7 +654,7 @@ unsigned int request_read(struct bytes text, struct request *requests, unsigned 
 	if (is_talk)
 		return count;
 	rename_select(&first);
-	result = read_command(&first, requests);
+	result = read_command(&first, known, requests);
 	if (result == WORDS_INVALID)
 		result = read_show(&first, requests);
 	if (result == WORDS_TOO_LONG || (result == WORDS_INVALID && is_too_long(&first)))
@@ -682,17 +685,15 @@ static void suggest_show(const char *wanted, const char *front, char *out, size_
 	suggest(out, size, front, nearest.found);
 }
 
-static void suggest_command(size_t count, const char *first, const char *second, char *out,
-                            size_t size)
+static void suggest_command(const struct command *known, size_t count, const char *first,
+                            const char *second, char *out, size_t size)
 {
 	struct nearest one = nearest_begin(first), two;
 	char both[2 * SUGGEST_SIZE];
 
 	snprintf(both, sizeof(both), "%s %s", first, second);
 	two = nearest_begin(both);
-	for (size_t i = 0; i < commands_count; i++) {
-		const struct command *command = &commands[i];
-
+	for (const struct command *command = known; command->words; command++) {
 		if (strcasecmp(command->words, first) == 0)
 			snprintf(out, size, "Syntax: %s%s.", command->words, command->usage);
 		nearest_offer(&one, command->words);
@@ -725,36 +726,14 @@ static void suggest_for_show(const struct sentence *sentence, const char *name, 
 		         show_argument_name(show->argument));
 }
 
-void request_suggest(struct bytes text, char *out, size_t size)
+/* Says what to log instead of a text that may contain a password. */
+static void hide(const struct sentence *sentence, struct bytes text, char *out, size_t size)
 {
-	char first[SUGGEST_SIZE], second[SUGGEST_SIZE] = "";
-	struct sentence sentence;
-	const struct token *tokens = sentence.tokens;
-
-	*out = 0;
-	read_sentence(&text, &sentence);
-	rename_select(&sentence);
-	if (token_is(&tokens[0], "SET"))
-		snprintf(out, size, "Syntax: SET key = value.");
-	else if (are_names(&sentence) && copy_token(&tokens[0], first, sizeof(first)) &&
-	         (sentence.count == 1 || copy_token(&tokens[1], second, sizeof(second)))) {
-		if (sentence.count > 1 && strcasecmp(first, "SHOW") == 0)
-			suggest_for_show(&sentence, second, out, size);
-		else if (sentence.count <= 2)
-			suggest_command(sentence.count, first, second, out, size);
-	}
-}
-
-void request_hide(struct bytes text, char *out, size_t size)
-{
-	struct bytes rest = text;
-	struct sentence sentence;
-	const struct token *first = &sentence.tokens[0];
+	const struct token *first = &sentence->tokens[0];
 	bool is_secret;
 	char name[64];
 
 	*out = 0;
-	read_sentence(&rest, &sentence);
 	/* it names a setting whose value may contain a password, or is a malformed SET */
 	is_secret = token_is(first, "SET");
 	for (size_t i = 0; i < settings_count && !is_secret; i++) {
@@ -769,6 +748,30 @@ void request_hide(struct bytes text, char *out, size_t size)
 		*name = 0;
 	snprintf(out, size, "invalid command '%s%s%s...', use SHOW HELP;", *name ? "SET " : "",
 	         name, *name ? " " : "");
+}
+
+void request_explain(struct bytes text, const struct command *known,
+                     struct console_session *session)
+{
+	char first[SUGGEST_SIZE], second[SUGGEST_SIZE] = "", *hint = session->hint;
+	const size_t size = sizeof(session->hint);
+	struct bytes rest = text;
+	struct sentence sentence;
+	const struct token *tokens = sentence.tokens;
+
+	*hint = 0;
+	read_sentence(&rest, &sentence);
+	hide(&sentence, text, session->logged, sizeof(session->logged));
+	rename_select(&sentence);
+	if (token_is(&tokens[0], "SET"))
+		snprintf(hint, size, "Syntax: SET key = value.");
+	else if (are_names(&sentence) && copy_token(&tokens[0], first, sizeof(first)) &&
+	         (sentence.count == 1 || copy_token(&tokens[1], second, sizeof(second)))) {
+		if (sentence.count > 1 && strcasecmp(first, "SHOW") == 0)
+			suggest_for_show(&sentence, second, hint, size);
+		else if (sentence.count <= 2)
+			suggest_command(known, sentence.count, first, second, hint, size);
+	}
 }
 
 /* ---- what a request returns ---- */
@@ -787,4 +790,85 @@ bool request_check(const struct request *request, const struct console *console,
 	    pools_find_database(pools, name) || config_database_auto(pools->config))
 		return true;
 	return err_set(err, ERR_NO_DATABASE, "no such database: %s", name);
+}
+
+/*
+ * ---- SHOW tables for other readers than sessions of the console ----
+ *
+ * What one piece may take: bytes, and time on the main thread while all lanes are held. To find the
+ * first row takes as long as there are pools, in each turn again, so it does not count, and some
+ * rows are always made.
+ */
+#define PIECE_BYTES ((size_t)64 * 1024)
+#define PIECE_TIME ((usec_t)250)
+#define PIECE_ROWS 32
+
+struct table {
+	struct console *console;
+	struct request request; /* the cursor has pointers into it */
+	struct cursor cursor;
+};
+
+const struct show *tables_find(const char *words)
+{
+	struct request request;
+
+	return read_table(words, &request, NULL) ? request.show : NULL;
+}
+
+struct table *table_begin(struct console *console, const char *words, bool skips_unused,
+                          struct err *err)
+{
+	struct table *table = err_calloc(sizeof(*table), "out of memory", err);
+
+	if (!table)
+		return NULL;
+	table->console = console;
+	if (!read_table(words, &table->request, err) ||
+	    !request_check(&table->request, console, CONSOLE_STATS, err)) {
+		free(table);
+		return NULL;
+	}
+	cursor_begin(&table->cursor, &console->source, table->request.show, &table->request.words);
+	table->cursor.role = CONSOLE_STATS;
+	table->cursor.skips_unused = skips_unused;
+	return table;
+}
+
+static enum table_result add_rows(struct table *table, struct buf *out)
+{
+	struct columns columns = table->request.show->columns;
+	_Alignas(max_align_t) char row[ROW_SIZE_MAX];
+	unsigned int count = 0;
+	usec_t until = 0;
+
+	do {
+		if (!cursor_next(&table->cursor, row))
+			return table->cursor.has_more ? TABLE_MORE : TABLE_END;
+		rows_add(out, columns, 0, row);
+		if (count++ == 0)
+			until = clock_now() + PIECE_TIME;
+	} while (buf_ok(out) && out->count < PIECE_BYTES &&
+	         (count < PIECE_ROWS || clock_now() < until));
+	return buf_ok(out) ? TABLE_MORE : TABLE_BROKEN;
+}
+
+enum table_result table_next(struct table *table, struct buf *out)
+{
+	enum table_result result;
+
+	lanes_hold(table->console->with.lanes);
+	result = add_rows(table, out);
+	cursor_suspend(&table->cursor);
+	lanes_release(table->console->with.lanes);
+	return result;
+}
+
+void table_end(struct table **table)
+{
+	if (!*table)
+		return;
+	cursor_end(&(*table)->cursor);
+	free(*table);
+	*table = NULL;
 }

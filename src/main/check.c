@@ -10,16 +10,14 @@
  * manager may create the folders below /run and /var/log right before the start, so a missing
  * folder there is only a warning.
  */
-#include "load.h"
+#include "daemon_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "pgweir/auth/auth_client.h"
@@ -27,11 +25,8 @@
 #include "pgweir/base/text.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/config/settings.h"
-#include "pgweir/net/listener.h"
 #include "pgweir/pool/peer_pool.h"
 #include "pgweir/pool/server/params.h"
-
-#include "process.h"
 
 static void complain(const struct config *config, struct problems *problems, const char *setting,
                      const char *what, const char *path)
@@ -502,15 +497,15 @@ static void judge_secrets(const struct config *config, const struct users *users
 static void judge_descriptors(const struct config *config, struct problems *problems)
 {
 	unsigned long expected = load_expected_files(config);
-	struct limits limits;
+	struct rlimit files;
 	struct err err;
 
-	if (limits_raise(&limits, &err) && expected > limits.files)
+	if (limits_raise(&files, &err) && expected > files.rlim_cur)
 		problems_warn(
 		    problems, config_source_pos(config, "max_client_conn"),
 		    "max_client_conn: up to %lu open files may be needed, but the limit is "
 		    "%lu: raise it, or lower max_client_conn or pool sizes",
-		    expected, limits.files);
+		    expected, (unsigned long)files.rlim_cur);
 }
 
 /* Of a draft that is whole. users: those of auth_file; NULL: they could not be read. */
@@ -541,7 +536,6 @@ struct check {
 	struct parts parts; /* without those that cannot be made */
 	struct problems problems;
 	size_t user_count, rule_count;
-	size_t known_count; /* users of the running daemon, too */
 	size_t change_count;
 	struct buf running; /* the names of running databases, each with its terminating zero */
 };
@@ -652,17 +646,20 @@ static void print_change(void *arg, const char *name, const char *line)
 	printf("%s\n", line);
 }
 
-static void on_setting(void *arg, const char *const *values, size_t count)
+static bool compare_settings(struct check *check, struct ask *ask, struct err *err)
 {
-	struct check *check = arg;
-
-	if (count < 2 || !values[0])
-		return;
+	const char *conffile = check->parts.config->conffile;
 	/* not set, it is the path of the file, which the daemon may know by another path */
-	if (strcmp(values[0], "conffile") == 0 && check->parts.config->conffile &&
-	    strcmp(check->parts.config->conffile, check->file) == 0)
-		return;
-	config_compare_shown(values[0], values[1], check->parts.config, print_change, check);
+	bool is_own = conffile && strcmp(conffile, check->file) == 0;
+	bool ok = ask_say(ask, "SHOW CONFIG", err);
+
+	while (ok && ask_row(ask, err)) {
+		if (ask->count >= 2 && ask->values[0] &&
+		    !(is_own && strcmp(ask->values[0], "conffile") == 0))
+			config_compare_shown(ask->values[0], ask->values[1], check->parts.config,
+			                     print_change, check);
+	}
+	return ok && !ask->has_failed;
 }
 
 /* The columns of SHOW DATABASES that come from the entry, by their position. */
@@ -677,8 +674,8 @@ static bool same_number(const char *shown, int64_t number)
 }
 
 /* Adds the names of the settings that differ. */
-static void compare_database(struct buf *line, const char *const *values,
-                             const struct config *config, const struct config_database *entry)
+static void compare_database(struct buf *line, char *const *values, const struct config *config,
+                             const struct config_database *entry)
 {
 	const struct {
 		const char *name;
@@ -711,9 +708,8 @@ static void compare_database(struct buf *line, const char *const *values,
 	}
 }
 
-static void on_database(void *arg, const char *const *values, size_t count)
+static void take_database(struct check *check, char *const *values, size_t count)
 {
-	struct check *check = arg;
 	const struct config_database *entry;
 	struct buf line = { 0 };
 
@@ -735,8 +731,11 @@ static void on_database(void *arg, const char *const *values, size_t count)
 static bool compare_databases(struct check *check, struct ask *ask, struct err *err)
 {
 	const struct config_database *at = NULL;
-	bool ok = ask_query(ask, "SHOW DATABASES", on_database, check, err);
+	bool ok = ask_say(ask, "SHOW DATABASES", err);
 
+	while (ok && ask_row(ask, err))
+		take_database(check, ask->values, ask->count);
+	ok = ok && !ask->has_failed;
 	while (ok && (at = config_entry_next(check->parts.config, ENTRY_DATABASE, at))) {
 		if (bytes_list_has(buf_bytes(&check->running), at->name))
 			continue;
@@ -749,47 +748,45 @@ static bool compare_databases(struct check *check, struct ask *ask, struct err *
 
 /* ---- users and rules ---- */
 
-static void on_user(void *arg, const char *const *values, size_t count)
-{
-	struct check *check = arg;
-
-	check->known_count += count && values[0] && users_find(check->parts.users, values[0]);
-}
-
 /* Only new names can be found: the console also shows users from other sources. */
 static bool compare_users(struct check *check, struct ask *ask, struct err *err)
 {
-	if (!ask_query(ask, "SHOW USERS", on_user, check, err))
-		return false;
-	if (check->user_count > check->known_count) {
+	bool ok = ask_say(ask, "SHOW USERS", err);
+	size_t known = 0;
+
+	while (ok && ask_row(ask, err))
+		known +=
+		    ask->count && ask->values[0] && users_find(check->parts.users, ask->values[0]);
+	ok = ok && !ask->has_failed;
+	if (ok && check->user_count > known) {
 		printf("auth_file: %zu user%s (%zu new)\n", check->user_count,
-		       plural(check->user_count), check->user_count - check->known_count);
+		       plural(check->user_count), check->user_count - known);
 		check->change_count++;
 	}
-	return true;
+	return ok;
 }
 
 /* position in SHOW HBA; the columns from here on are those of recount_rule() */
 #define COLUMN_RULE_TYPE 3
 #define COLUMN_RULE_COUNT 10
 
-static void on_rule(void *arg, const char *const *values, size_t count)
-{
-	if (count >= COLUMN_RULE_COUNT)
-		recount_rule(arg, values + COLUMN_RULE_TYPE, RECOUNT_OLD);
-}
-
 static bool compare_rules(struct check *check, struct ask *ask, struct err *err)
 {
-	struct recount recount = { 0 };
-	struct buf count = { 0 };
-	bool ok = ask_query(ask, "SHOW HBA", on_rule, &recount, err);
+	struct buf count = { 0 }, before = { 0 }, after = { 0 };
+	bool ok = ask_say(ask, "SHOW HBA", err);
 
-	recount_rules(&recount, check->parts.hba, RECOUNT_NEW);
-	if (recount_end(&recount, &count) && ok) {
+	while (ok && ask_row(ask, err)) {
+		if (ask->count >= COLUMN_RULE_COUNT)
+			recount_rule(&before, (const char **)ask->values + COLUMN_RULE_TYPE);
+	}
+	ok = ok && !ask->has_failed;
+	recount_rules(&after, check->parts.hba);
+	if (ok && recount(&before, &after, &count)) {
 		printf("auth_hba_file: %s\n", buf_text(&count));
 		check->change_count++;
 	}
+	buf_free(&before);
+	buf_free(&after);
 	buf_free(&count);
 	return ok;
 }
@@ -805,8 +802,7 @@ static bool compare(struct check *check, const struct options *options)
 
 	if (ok)
 		printf("a RELOAD with this file would change:\n");
-	ok = ok && ask_query(&ask, "SHOW CONFIG", on_setting, check, &err);
-	ok = ok && compare_databases(check, &ask, &err);
+	ok = ok && compare_settings(check, &ask, &err) && compare_databases(check, &ask, &err);
 	ok = ok && compare_users(check, &ask, &err) && compare_rules(check, &ask, &err);
 	if (!ok)
 		fprintf(stderr, "%s\n", err.text);

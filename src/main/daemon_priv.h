@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The daemon, for the files of main.
+ * The daemon, and what else the files of main share.
  */
 #ifndef PGWEIR_MAIN_DAEMON_PRIV_H
 #define PGWEIR_MAIN_DAEMON_PRIV_H
 
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/un.h>
+
 #include "pgweir/admin/console.h"
 #include "pgweir/auth/derived.h"
+#include "pgweir/auth/hba.h"
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/record.h"
 #include "pgweir/client/lanes.h"
@@ -19,8 +24,306 @@
 #include "pgweir/pool/homes.h"
 #include "pgweir/web/web.h"
 
-#include "load.h"
-#include "process.h"
+/* ---- the command line: options.c ---- */
+
+enum options_action {
+	OPTIONS_RUN,     /* run the daemon */
+	OPTIONS_CHECK,   /* check `file`, print the result, exit */
+	OPTIONS_READY,   /* ask the daemon at `socket` whether it accepts work, exit */
+	OPTIONS_DRAIN,   /* drain the daemon at `socket` within `seconds`, exit */
+	OPTIONS_DUMP,    /* print dump_settings(), or only `setting`, to stdout, exit */
+	OPTIONS_HELP,    /* options_print_help() to stdout, exit with 0 */
+	OPTIONS_VERSION, /* options_print_version() to stdout, exit with 0 */
+};
+
+struct options {
+	enum options_action action;
+	const char *file;    /* configuration file; NULL unless OPTIONS_RUN or OPTIONS_CHECK */
+	const char *against; /* --against: a Unix socket; NULL: not given */
+	const char *socket;  /* value of --ready and --drain */
+	const char *as;      /* --as: console user to log in as; NULL: not given */
+	const char *setting; /* argument of --dump-settings; NULL: all */
+	const char *seconds; /* argument of --drain: its limit; NULL: none */
+	const char *user;    /* -u, overrides the setting; NULL: not given */
+	bool daemon;
+	bool reboot; /* -R: take over from a running process */
+	bool quiet;
+	int verbosity; /* how many -v */
+};
+
+/* Texts point into argv, which may be reordered. false: see options_print_error(). */
+bool options_parse(struct options *options, int argc, char **argv, struct err *err);
+
+/* program: argv[0]. That of `pgbouncer` prints the version as SHOW VERSION does. */
+void options_print_help(FILE *out, const char *program);
+void options_print_version(FILE *out, const char *program);
+
+/* Prints the error, and a hint at --help. */
+void options_print_error(FILE *out, const char *program, const struct err *err);
+
+/*
+ * ---- ask: connects to the console of a running daemon, over its Unix socket ----
+ *
+ * It blocks, each step for a few seconds at most, so it must not be called from the loop.
+ */
+
+#define ASK_VALUES_MAX 64
+
+struct ask {
+	int fd;
+	bool is_in;      /* logged in: ask_close() sends Terminate */
+	bool is_nobody;  /* after ask_open(): nothing listens there */
+	bool has_failed; /* an error has come, or no answer: it cannot be used any more */
+	struct buf in;
+	/* called by ask_row() for a NOTICE; NULL: notices are dropped */
+	void (*on_notice)(const char *text);
+	/* the row: texts (NULL = SQL's NULL), valid until the next one is taken */
+	size_t count;
+	char *values[ASK_VALUES_MAX];
+};
+
+#define ASK_OWNER_UNKNOWN ((uid_t)-1)
+
+/*
+ * The daemon to ask. In a directory in which every user can write, any process may listen.
+ * So the system user of the listening process is checked before anything is sent. Trusted
+ * are root, the user of this process and `owner`. Without `is_strict` any other user is
+ * trusted too, if only that user and root can have created the socket.
+ */
+struct ask_whom {
+	char path[ADDRESS_UNIX_PATH_SIZE]; /* path of the Unix socket */
+	/* console user; NULL: pgbouncer, which the daemon's system user may use */
+	const char *user;
+	uid_t owner; /* the daemon's system user, or ASK_OWNER_UNKNOWN */
+	bool is_strict;
+};
+
+/* target: a Unix socket, or a configuration file; owner: the daemon's system user, or NULL. */
+bool ask_find(struct ask_whom *whom, const char *target, const char *owner, struct err *err);
+
+/*
+ * Connects and logs in as a user that needs no password. Root connects as `owner` or, if
+ * that is not known, as the owner of the socket. false: *err has the reason, and nothing is
+ * open.
+ */
+bool ask_open(struct ask *ask, const struct ask_whom *whom, struct err *err);
+
+/* Sends a statement. The answer is read with ask_row(), or from `fd`. */
+bool ask_say(struct ask *ask, const char *statement, struct err *err);
+
+/* Takes the next row. false: there is none, or ask->has_failed and *err has the reason. */
+bool ask_row(struct ask *ask, struct err *err);
+
+void ask_close(struct ask *ask);
+
+/* ---- what probes and scripts ask a running daemon ---- */
+
+/* --ready: whether the daemon accepts work. false: the reason is on stderr. */
+bool probe_ready(const struct options *options);
+
+/* --drain: runs DRAIN to its end, with progress on stderr. false: the reason, too. */
+bool probe_drain(const struct options *options);
+
+/* ---- what this process is to the system: process.c ---- */
+
+/* ---- limits ---- */
+
+/* That on open files, to the hard one, if the kernel allows it. false: it cannot be read. */
+bool limits_raise(struct rlimit *files, struct err *err);
+
+/*
+ * Descriptors below this number are for clients. The others are kept for servers, consoles
+ * and files: an eighth of all, at most LIMITS_KEPT_MAX. INT_MAX: there is no limit.
+ */
+#define LIMITS_KEPT_MAX 256
+int limits_for_clients(void);
+
+/* Logs the limits and the number of files that may be needed. Warns if the limit is lower. */
+void limits_report(const struct rlimit *files, unsigned long expected, const struct logger *log);
+
+/* ---- privileges ---- */
+
+/*
+ * Becomes `user` with its groups, permanently (NULL or "": no change). false: the user does
+ * not exist, the process may not become that user, or would run as root; the daemon must
+ * not start then.
+ */
+bool privileges_drop(const char *user, struct err *err);
+
+/*
+ * Becomes `user` for a while, to check the rights of that user. Only root changes the user;
+ * any other process keeps its own and gets no error for it. false: the user does not exist,
+ * or is root. After privileges_return() root has its rights again, but for further groups.
+ */
+bool privileges_borrow(const char *user, struct err *err);
+bool privileges_are_borrowed(void);
+void privileges_return(void);
+
+/* ---- daemonize ---- */
+
+/*
+ * Goes to the background: a session of its own, stdin, stdout and stderr are /dev/null, the
+ * working directory is kept. The calling process exits with status 0, and its grandchild
+ * returns true. false: nothing has changed.
+ *
+ * Call it before any thread, loop or listener exists.
+ */
+bool daemonize(struct err *err);
+
+/* ---- the pid file, which prevents the start of a second daemon ---- */
+
+/*
+ * Whether `path` can be used. false: its process is running, or the file has no process id;
+ * *err has the reason. Removes the file of a dead process, and logs that. Call it before
+ * daemonize(), so that the error goes to the terminal.
+ */
+bool pidfile_check(const char *path, const struct logger *log, struct err *err);
+
+/* Creates the file, "pid\n" with mode 0644. false: it exists, or cannot be written. */
+bool pidfile_write(const char *path, struct err *err);
+
+/* 0: there is no such file. -1: it cannot be read, or has no number; *err has the reason. */
+pid_t pidfile_read(const char *path, struct err *err);
+
+/* Writes our process id in place of another process's. false: the file is unchanged. */
+bool pidfile_replace(const char *path, struct err *err);
+
+/* Removes the file if it has our process id. NULL or "": nothing. */
+void pidfile_remove(const char *path);
+
+/*
+ * ---- messages to the service manager, by the protocol of sd_notify(3) ----
+ *
+ * A datagram with one or more lines. Without a service manager that wants them, nothing is sent.
+ */
+
+struct notify {
+	int fd; /* -1: there is no service manager that wants messages */
+	struct sockaddr_un name;
+	socklen_t name_size;
+	usec_t watchdog; /* maximum interval between two messages; 0: no watchdog */
+};
+
+/*
+ * Reads NOTIFY_SOCKET (a path, or @abstract), WATCHDOG_USEC and WATCHDOG_PID, and removes
+ * them from the environment. false: their values cannot be used, and nothing will be sent;
+ * *err has the reason.
+ */
+bool notify_open(struct notify *notify, struct err *err);
+
+/* Sends lines of "NAME=value". Blocks for a tenth of a second at most. */
+void notify_send(const struct notify *notify, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+void notify_close(struct notify *notify);
+
+/* ---- sockets that the service manager has opened: sd_listen_fds(3) ---- */
+
+#define ACTIVATION_MAX 64
+
+#define HANDED_SOCKETS_MAX 256
+
+/* Listening sockets from outside: of the service manager, or of the process before. */
+struct handed_sockets {
+	unsigned int count;
+	int fds[HANDED_SOCKETS_MAX];        /* who takes them over closes them; -1: is taken */
+	char names[HANDED_SOCKETS_MAX][64]; /* of their listeners; "" = the main one */
+};
+
+/*
+ * Reads LISTEN_FDS, LISTEN_PID and LISTEN_FDNAMES, and removes them from the environment. Call it
+ * before any fork and before a descriptor is opened. Sockets for another process are not used.
+ * false: the values are invalid; *err has the reason.
+ */
+bool activation_take(struct handed_sockets *sockets, struct err *err);
+
+/* ---- a configuration and the files that it names: load.c, check.c, reload.c ---- */
+
+/* What the entries of [listeners] say, one after the other. */
+struct gates {
+	size_t count;
+	struct gate_rules at[CONFIG_LISTENERS_MAX];
+};
+
+/* A configuration and what must be made of it before it is applied. */
+struct parts {
+	const struct config *config;
+	struct users *users;
+	struct hba *hba; /* NULL unless auth_type is hba */
+	struct gates gates;
+	struct {
+		struct tls_context *client, *server; /* NULL: no TLS on this side */
+	} tls;
+	struct ranges *proxies;
+	struct web_rights *web; /* NULL unless metrics_listen is set */
+};
+
+/*
+ * Files that the configuration names: users, rules, gates. At the start they are read with the
+ * rights of root. Warns of what looks wrong in other files. false: *problems says why; what could
+ * be loaded is there, for further checks.
+ */
+bool load_files(struct parts *parts, struct problems *problems);
+
+/* The configuration and load_files(). false: nothing is loaded. */
+bool load_all(const char *file, struct parts *parts, struct problems *problems);
+
+/*
+ * All other parts, with the rights of the daemon's user. parts->tls has the contexts before: one
+ * that is equal to that before stays. false: *problems says why, and some parts are missing.
+ */
+bool load_make(struct parts *parts, struct problems *problems);
+
+/*
+ * Makes again what depends on the setting that was changed in parts->config. running: the
+ * configuration that *parts was made of; a file of users or rules is read only if the new one
+ * names another one. false: *problems says why, and some parts may be missing.
+ */
+bool parts_make(struct parts *parts, const char *setting, const struct config *running,
+                struct problems *problems);
+
+/* References to what another configuration has in common with these; owns the configuration. */
+struct parts parts_hold(const struct parts *parts, const struct config *config);
+
+/* Frees or releases all parts. */
+void parts_done(struct parts *parts);
+
+/* If the contexts are equal, the old one is kept. Both may be NULL. */
+void load_keep_same(struct tls_context **fresh, struct tls_context *old);
+
+/* Adds an error that may begin with a setting's name, with its file and line. Returns false. */
+bool load_complain(const struct config *config, struct problems *problems, const struct err *err);
+
+/* The maximum number of descriptors that the configuration may need at once. */
+unsigned long load_expected_files(const struct config *config);
+
+/* Logs the warnings, and the errors at this level, and how many more were dropped. */
+void load_log_problems(const struct logger *logger, enum log_level level,
+                       const struct problems *problems);
+
+/* Before others: a log file may be unusable. false: nothing has changed. */
+bool load_log(struct log *log, const struct options *options, const struct config *config,
+              struct err *err);
+
+/* If *err begins with a setting's name, puts the file and line of that setting before it. */
+void load_say_where(const struct config *config, struct err *err);
+
+/* --check and --against. false: there is a problem, or that daemon does not answer. */
+bool check_file(const struct options *options);
+
+/* ---- what a reload changes of rules: reload.c ---- */
+
+/* type, database, user_name, address, netmask, auth_method, options */
+#define RECOUNT_RULE_COLUMNS 7
+
+/* Adds a rule as a line with its zero. columns: those of SHOW HBA; each may be NULL. */
+void recount_rule(struct buf *lines, const char *const *columns);
+
+/* Adds all rules. hba may be NULL. */
+void recount_rules(struct buf *lines, const struct hba *hba);
+
+/* Adds "9 rules (2 new, 1 gone)". false: nothing is new or gone, or no memory. */
+bool recount(const struct buf *old, const struct buf *fresh, struct buf *out);
 
 /*
  * ---- lane_load: lane.c ----
@@ -250,15 +553,6 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err);
 
 /* The daemon ends: nothing is awaited any more. */
 void lifecycle_end(struct daemon *daemon);
-
-/* ---- daemon.c ---- */
-
-/* Takes what is loaded, and the sockets. NULL: see *err. */
-struct daemon *daemon_new(struct log *log, const struct options *options, struct parts *loaded,
-                          struct handed_sockets *given, struct takeover *takeover, struct err *err);
-
-/* Accepts NULL. false: a thread still waits for PAM or LDAP, so the process must end by _exit(). */
-bool daemon_free(struct daemon **daemon);
 
 /* ---- lane.c ---- */
 

@@ -93,12 +93,17 @@ static void suspend_end(struct daemon *daemon)
 }
 
 /* Clients that another process still serves are resumed there, too. */
-static void resume_all(struct daemon *daemon)
+static void resume(struct daemon *daemon, const char *name)
 {
-	suspend_end(daemon);
-	LANES_HELD (lane, &daemon->lanes)
-		pools_resume(lane->pools, NULL);
-	takeover_resume(daemon, "");
+	if (!*name)
+		suspend_end(daemon);
+	LANES_HELD (lane, &daemon->lanes) {
+		struct database *held = *name ? pools_find_database(lane->pools, name) : NULL;
+
+		if (!*name || held)
+			pools_resume(lane->pools, held);
+	}
+	takeover_resume(daemon, name);
 }
 
 /*
@@ -473,7 +478,7 @@ static void on_resume(int number, void *arg)
 		return;
 	}
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "resume", "got SIGUSR2, continuing from PAUSE");
-	resume_all(daemon);
+	resume(daemon, "");
 	end_drain(daemon);
 }
 
@@ -512,16 +517,13 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 	daemon->console = console_new(
 	    &(struct console_with){
 		.loop = daemon->loop,
-		.log = daemon->log,
 		.lanes = &daemon->lanes,
 		.daemon = daemon,
-		.config = &daemon->now.config,
 		.reload = reload_config,
 		.set = reload_set,
 		.shutdown = lifecycle_stop,
 		.suspend = suspend_begin,
-		.resume = resume_all,
-		.resumed = takeover_resume,
+		.resume = resume,
 		.hand_over = handover_start,
 		.drain = begin_drain,
 		.drain_end = end_drain,

@@ -5,7 +5,6 @@
  */
 #include "daemon_priv.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -13,9 +12,7 @@
 #include "pgweir/auth/auth_methods.h"
 #include "pgweir/base/text.h"
 #include "pgweir/config/entries.h"
-#include "pgweir/net/tls.h"
 #include "pgweir/pgwire/startup.h"
-#include "pgweir/web/web.h"
 
 bool load_complain(const struct config *config, struct problems *problems, const struct err *err)
 {
@@ -445,8 +442,7 @@ static bool make_web(struct parts *parts, struct problems *problems)
 	web_rights_release(&parts->web);
 	if (!parts->config->metrics_listen.count)
 		return true;
-	if (web_check(parts->config, &err))
-		parts->web = web_rights_new(parts->config, &err);
+	parts->web = web_rights_new(parts->config, &err);
 	return parts->web || load_complain(parts->config, problems, &err);
 }
 

@@ -4,27 +4,22 @@
  * made from the rows. And a minimal client of the console: login without a password, simple
  * queries.
  */
-#include "options.h"
+#include "daemon_priv.h"
 
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <pwd.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "pgweir/base/version.h"
-#include "pgweir/config/config.h"
-#include "pgweir/loop/loop.h"
 #include "pgweir/net/resolver.h"
-#include "pgweir/net/tls.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"
@@ -215,7 +210,6 @@ void options_print_error(FILE *out, const char *program, const struct err *err)
 
 #define PATIENCE 5 /* seconds, for each read or write */
 #define ANSWER_MAX ((size_t)64 * 1024 * 1024)
-#define VALUES_MAX 64
 
 static bool cannot(struct err *err, const char *what)
 {
@@ -424,20 +418,21 @@ static bool take_error(struct bytes body, struct err *err)
 	return err_set(err, ERR_CONFIG, "console error: %s", report.text);
 }
 
-static void take_row(struct bytes body, ask_on_row *on_row, void *arg)
+static void drop_row(struct ask *ask)
 {
-	const char *values[VALUES_MAX];
+	while (ask->count)
+		free(ask->values[--ask->count]);
+}
+
+static void take_row(struct ask *ask, struct bytes body)
+{
 	struct row_walk walk;
 	struct bytes value;
-	size_t count = 0;
 
 	if (fields_row(body, &walk) != WIRE_OK)
 		return;
-	while (count < VALUES_MAX && fields_value(&walk, &value) == WALK_ITEM)
-		values[count++] = value.at ? strndup(value.at, value.count) : NULL;
-	on_row(arg, values, count);
-	while (count)
-		free((char *)values[--count]);
+	while (ask->count < ASK_VALUES_MAX && fields_value(&walk, &value) == WALK_ITEM)
+		ask->values[ask->count++] = value.at ? strndup(value.at, value.count) : NULL;
 }
 
 static void take_notice(const struct ask *ask, struct bytes body)
@@ -448,37 +443,45 @@ static void take_notice(const struct ask *ask, struct bytes body)
 		ask->on_notice(report.text);
 }
 
-/* Reads the answer up to ReadyForQuery. */
-static bool take_answer(struct ask *ask, ask_on_row *on_row, void *arg, struct err *err)
+bool ask_row(struct ask *ask, struct err *err)
 {
 	struct auth_request request;
 	struct frame frame = { 0 };
-	bool is_good = true;
 
-	do {
+	drop_row(ask);
+	/* after a refused login no further message comes */
+	while (frame.type != 'Z' && frame.type != 'D' && (!ask->has_failed || ask->is_in)) {
 		struct bytes body;
 
-		if (!receive(ask, &frame, err))
+		if (!receive(ask, &frame, err)) {
+			ask->has_failed = true;
 			return false;
+		}
 		body = frame_body(buf_bytes(&ask->in), &frame);
 		if (frame.type == 'E')
-			is_good = take_error(body, err);
-		if (frame.type == 'D' && on_row)
-			take_row(body, on_row, arg);
+			ask->has_failed = !take_error(body, err);
+		if (frame.type == 'D')
+			take_row(ask, body);
 		if (frame.type == 'N')
 			take_notice(ask, body);
-		if (frame.type == 'R' && is_good &&
+		if (frame.type == 'R' && !ask->has_failed &&
 		    (fields_auth(body, &request) != WIRE_OK || request.kind != AUTH_OK))
-			return err_set(
+			ask->has_failed = !err_set(
 			    err, ERR_NOT_ALLOWED,
 			    "the console requests a password: run this as the system user of the "
 			    "running pgweir or as root, or use a console user that needs no "
 			    "password");
 		buf_drop(&ask->in, frame.length);
-		if (!is_good && !ask->is_in)
-			return false; /* after a refused login no further message comes */
-	} while (frame.type != 'Z');
-	return is_good;
+	}
+	return frame.type == 'D';
+}
+
+/* Reads the answer to its end, without its rows. */
+static bool take_answer(struct ask *ask, struct err *err)
+{
+	while (ask_row(ask, err))
+		continue;
+	return !ask->has_failed;
 }
 
 static bool log_in(struct ask *ask, const char *user, struct err *err)
@@ -489,7 +492,7 @@ static bool log_in(struct ask *ask, const char *user, struct err *err)
 	message_startup_pair(&out, "user", user);
 	message_startup_pair(&out, "database", "pgbouncer");
 	message_startup_end(&out, at);
-	return send_all(ask, &out, err) && take_answer(ask, NULL, NULL, err);
+	return send_all(ask, &out, err) && take_answer(ask, err);
 }
 
 bool ask_open(struct ask *ask, const struct ask_whom *whom, struct err *err)
@@ -528,12 +531,6 @@ bool ask_say(struct ask *ask, const char *statement, struct err *err)
 	return send_all(ask, &out, err);
 }
 
-bool ask_query(struct ask *ask, const char *statement, ask_on_row *on_row, void *arg,
-               struct err *err)
-{
-	return ask_say(ask, statement, err) && take_answer(ask, on_row, arg, err);
-}
-
 void ask_close(struct ask *ask)
 {
 	struct buf out = { 0 };
@@ -546,25 +543,11 @@ void ask_close(struct ask *ask)
 	if (ask->fd >= 0)
 		close(ask->fd);
 	ask->fd = -1;
+	drop_row(ask);
 	buf_free(&ask->in);
 }
 
 /* ---- --ready and --drain ---- */
-
-struct answer {
-	bool is_ready;
-	struct err *err;
-};
-
-static void on_ready_row(void *arg, const char *const *values, size_t count)
-{
-	struct answer *answer = arg;
-
-	if (count < 2 || !values[0] || !values[1])
-		return;
-	answer->is_ready = strcmp(values[0], "yes") == 0;
-	err_set(answer->err, ERR_STATE, "not ready: %s", values[1]);
-}
 
 static bool open_ask(struct ask *ask, const struct options *options, struct err *err)
 {
@@ -579,19 +562,22 @@ static bool open_ask(struct ask *ask, const struct options *options, struct err 
 bool probe_ready(const struct options *options)
 {
 	struct err err;
-	struct answer answer = { .err = &err };
 	struct ask ask;
-	bool is_answered = open_ask(&ask, options, &err);
+	bool is_open = open_ask(&ask, options, &err), is_ready = false;
 
-	if (is_answered) {
+	if (is_open && ask_say(&ask, "SHOW READY", &err)) {
 		err_set(&err, ERR_STATE, "the console did not respond to SHOW READY");
-		is_answered = ask_query(&ask, "SHOW READY", on_ready_row, &answer, &err);
-		ask_close(&ask);
+		while (ask_row(&ask, &err) && ask.count >= 2 && ask.values[0] && ask.values[1]) {
+			is_ready = strcmp(ask.values[0], "yes") == 0;
+			err_set(&err, ERR_STATE, "not ready: %s", ask.values[1]);
+		}
+		is_ready = is_ready && !ask.has_failed;
 	}
-	if (is_answered && answer.is_ready)
-		return true;
-	fprintf(stderr, "%s\n", err.text);
-	return false;
+	if (is_open)
+		ask_close(&ask);
+	if (!is_ready)
+		fprintf(stderr, "%s\n", err.text);
+	return is_ready;
 }
 
 static void print_notice(const char *text) { fprintf(stderr, "%s\n", text); }
@@ -608,7 +594,7 @@ bool probe_drain(const struct options *options)
 	if (is_done) {
 		ask.on_notice = print_notice;
 		setsockopt(ask.fd, SOL_SOCKET, SO_RCVTIMEO, &for_ever, sizeof(for_ever));
-		is_done = ask_query(&ask, command, NULL, NULL, &err);
+		is_done = ask_say(&ask, command, &err) && take_answer(&ask, &err);
 		ask_close(&ask);
 	}
 	if (!is_done)

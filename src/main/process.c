@@ -3,7 +3,7 @@
  * What this process is to the system: its limits, its user, its terminal, its pid file, its
  * service manager.
  */
-#include "process.h"
+#include "daemon_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,38 +12,28 @@
 #include <pwd.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "pgweir/base/text.h"
-#include "pgweir/net/address.h"
 
 /* ---- the limit on open files ---- */
 
-static unsigned long count_of(rlim_t limit)
+bool limits_raise(struct rlimit *files, struct err *err)
 {
-	return limit == RLIM_INFINITY ? ULONG_MAX : (unsigned long)limit;
-}
+	struct rlimit raised;
 
-bool limits_raise(struct limits *limits, struct err *err)
-{
-	struct rlimit files, raised;
-
-	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+	if (getrlimit(RLIMIT_NOFILE, files) != 0)
 		return err_set(err, ERR_SYSTEM, "cannot read the limit on open files: %s",
 		               strerror(errno));
-	raised = (struct rlimit){ .rlim_cur = files.rlim_max, .rlim_max = files.rlim_max };
+	raised = (struct rlimit){ .rlim_cur = files->rlim_max, .rlim_max = files->rlim_max };
 	/* without a hard limit the kernel may refuse (fs.nr_open): then the soft one stays */
 	if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
-		files = raised;
-	limits->files = count_of(files.rlim_cur);
-	limits->files_hard = count_of(files.rlim_max);
+		*files = raised;
 	return true;
 }
 
@@ -59,24 +49,20 @@ int limits_for_clients(void)
 	return (int)(files.rlim_cur - kept);
 }
 
-static const char *format_limit(unsigned long limit, char *out, size_t size)
+static void format_limit(rlim_t limit, char out[32])
 {
-	if (limit == ULONG_MAX)
-		snprintf(out, size, "unlimited");
-	else
-		snprintf(out, size, "%lu", limit);
-	return out;
+	snprintf(out, 32, limit == RLIM_INFINITY ? "unlimited" : "%lu", (unsigned long)limit);
 }
 
-void limits_report(const struct limits *limits, unsigned long expected, const struct logger *log)
+void limits_report(const struct rlimit *files, unsigned long expected, const struct logger *log)
 {
 	char soft[32], hard[32];
 
-	format_limit(limits->files, soft, sizeof(soft));
-	format_limit(limits->files_hard, hard, sizeof(hard));
+	format_limit(files->rlim_cur, soft);
+	format_limit(files->rlim_max, hard);
 	log_info(log, "kernel file descriptor limit: %s (hard: %s); max expected fd use: %lu", soft,
 	         hard, expected);
-	if (expected > limits->files)
+	if (expected > files->rlim_cur)
 		log_warning(log,
 		            "up to %lu open files may be needed, but the limit is %s: raise it, or "
 		            "lower max_client_conn or pool sizes",

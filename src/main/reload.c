@@ -9,8 +9,8 @@
 #include "daemon_priv.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-#include "pgweir/base/table.h"
 #include "pgweir/config/entries.h"
 
 /* ---- to all modules ---- */
@@ -50,7 +50,6 @@ void reload_apply(struct daemon *daemon)
 		apply_to_lane(lane, &daemon->now);
 	lanes_release(&daemon->lanes);
 	doors_set_options(daemon);
-	console_configure(daemon->console);
 }
 
 /* Puts the parts in force, and owns them. */
@@ -111,44 +110,14 @@ void reload_hosts(void *owner, const char *source, const char *list)
 
 /* ---- counts of the rules and users that are new and gone ---- */
 
-/* Rules that look the same. */
-struct recount_line {
-	UT_hash_handle hh;
-	int count; /* how many more the new configuration has */
-	char text[];
-};
-
-static struct recount_line *line_new(struct recount *recount, struct bytes text)
+void recount_rule(struct buf *lines, const char *const *columns)
 {
-	struct recount_line *line = calloc(1, sizeof(*line) + text.count);
-
-	if (line) {
-		memcpy(line->text, text.at, text.count);
-		HASH_ADD_KEYPTR(hh, recount->lines, line->text, text.count, line);
-	}
-	return line;
-}
-
-void recount_rule(struct recount *recount, const char *const *columns, enum recount_of whose)
-{
-	struct recount_line *line = NULL;
-	struct buf text = { 0 };
-
 	for (size_t i = 0; i < RECOUNT_RULE_COLUMNS; i++)
-		buf_printf(&text, "%s\t", columns[i] ? columns[i] : "");
-	if (buf_ok(&text)) {
-		HASH_FIND(hh, recount->lines, text.at, text.count, line);
-		if (!line)
-			line = line_new(recount, buf_bytes(&text));
-	}
-	if (line)
-		line->count += whose;
-	recount->is_broken |= !line;
-	recount->new_count += whose == RECOUNT_NEW;
-	buf_free(&text);
+		buf_printf(lines, "%s\t", columns[i] ? columns[i] : "");
+	buf_add_byte(lines, 0);
 }
 
-void recount_rules(struct recount *recount, const struct hba *hba, enum recount_of whose)
+void recount_rules(struct buf *lines, const struct hba *hba)
 {
 	static const size_t places[] = { 1, 2, 3, 4, 6 }; /* of hba_rule_texts() */
 	struct buf texts = { 0 };
@@ -163,32 +132,62 @@ void recount_rules(struct recount *recount, const struct hba *hba, enum recount_
 		buf_clear(&texts);
 		hba_rule_texts(rule, &texts);
 		rest = buf_bytes(&texts);
-		recount->is_broken |= !buf_ok(&texts);
+		lines->is_broken |= !buf_ok(&texts);
 		for (size_t j = 0; j < sizeof(places) / sizeof(places[0]); j++)
 			bytes_take_text(&rest, &columns[places[j]]);
-		recount_rule(recount, columns, whose);
+		recount_rule(lines, columns);
 	}
 	buf_free(&texts);
 }
 
-bool recount_end(struct recount *recount, struct buf *out)
-{
-	size_t added = 0, gone = 0, count = recount->new_count;
-	bool is_broken = recount->is_broken;
-	struct recount_line *line, *next;
+struct line {
+	const char *text;
+	int count; /* -1: of the rules in force; 1: of the new ones */
+};
 
-	HASH_ITER (hh, recount->lines, line, next) {
-		added += line->count > 0 ? (size_t)line->count : 0;
-		gone += line->count < 0 ? (size_t)-line->count : 0;
-		HASH_DEL(recount->lines, line);
-		free(line);
+/* Returns how many there are. lines NULL: only that. */
+static size_t take_lines(const struct buf *from, int count, struct line *lines)
+{
+	struct bytes rest = buf_bytes(from);
+	const char *text;
+	size_t taken = 0;
+
+	for (; bytes_take_text(&rest, &text); taken++) {
+		if (lines)
+			lines[taken] = (struct line){ text, count };
 	}
-	*recount = (struct recount){ 0 };
-	if (is_broken || (gone == 0 && added == 0))
-		return false;
-	buf_printf(out, "%zu rule%s (%zu new, %zu gone)", count, count == 1 ? "" : "s", added,
-	           gone);
-	return true;
+	return taken;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(((const struct line *)a)->text, ((const struct line *)b)->text);
+}
+
+bool recount(const struct buf *old, const struct buf *fresh, struct buf *out)
+{
+	size_t before = take_lines(old, 0, NULL), count = take_lines(fresh, 0, NULL);
+	struct line *lines = calloc(before + count + 1, sizeof(*lines));
+	int more = 0, added = 0, gone = 0; /* more: of equal lines */
+
+	if (lines && buf_ok(old) && buf_ok(fresh)) {
+		take_lines(old, -1, lines);
+		take_lines(fresh, 1, lines + before);
+		qsort(lines, before + count, sizeof(*lines), by_text);
+		for (const struct line *line = lines; line->text; line++) {
+			more += line->count;
+			if (line[1].text && strcmp(line->text, line[1].text) == 0)
+				continue;
+			added += more > 0 ? more : 0;
+			gone -= more < 0 ? more : 0;
+			more = 0;
+		}
+	}
+	free(lines);
+	if (added || gone)
+		buf_printf(out, "%zu rule%s (%d new, %d gone)", count, count == 1 ? "" : "s", added,
+		           gone);
+	return added || gone;
 }
 
 struct census {
@@ -276,16 +275,17 @@ static void tell_count(struct daemon *daemon, struct telling *telling, const cha
 
 static void tell_counts(struct daemon *daemon, const struct parts *old, struct telling *telling)
 {
-	struct buf count = { 0 };
-	struct recount recount = { 0 };
+	struct buf count = { 0 }, before = { 0 }, after = { 0 };
 
 	if (recount_users(old->users, daemon->now.users, &count))
 		tell_count(daemon, telling, "auth_file", &count);
 	buf_clear(&count);
-	recount_rules(&recount, old->hba, RECOUNT_OLD);
-	recount_rules(&recount, daemon->now.hba, RECOUNT_NEW);
-	if (recount_end(&recount, &count))
+	recount_rules(&before, old->hba);
+	recount_rules(&after, daemon->now.hba);
+	if (recount(&before, &after, &count))
 		tell_count(daemon, telling, "auth_hba_file", &count);
+	buf_free(&before);
+	buf_free(&after);
 	buf_free(&count);
 }
 

@@ -635,14 +635,11 @@ static int read_request_line(struct bytes line, struct http_head *head)
 
 static bool is_token(struct bytes name)
 {
-	static const char others[] = "!#$%&'*+-.^_`|~";
+	static const char allowed[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+				      "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 	for (size_t i = 0; i < name.count; i++) {
-		char byte = name.at[i];
-		bool is_alnum = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-		                (byte >= '0' && byte <= '9');
-
-		if (!is_alnum && (!byte || !strchr(others, byte)))
+		if (!memchr(allowed, name.at[i], sizeof(allowed) - 1))
 			return false;
 	}
 	return name.count > 0;
@@ -754,17 +751,6 @@ bool http_decode(struct bytes text, bool is_form, struct buf *out)
 	return buf_ok(out);
 }
 
-bool http_query_next(struct bytes *query, struct bytes *name, struct bytes *value)
-{
-	while (query->count) {
-		*value = bytes_take_until(query, '&');
-		*name = bytes_take_until(value, '=');
-		if (name->count)
-			return true;
-	}
-	return false;
-}
-
 bool http_list_has(struct bytes list, const char *type)
 {
 	while (list.count) {
@@ -778,10 +764,10 @@ bool http_list_has(struct bytes list, const char *type)
 
 bool http_read_arguments(struct bytes query, const char *wanted, struct buf *words)
 {
-	struct bytes name, value;
+	while (query.count) {
+		struct bytes value = bytes_take_until(&query, '&');
 
-	while (http_query_next(&query, &name, &value)) {
-		if (!http_is(name, wanted))
+		if (!http_is(bytes_take_until(&value, '='), wanted))
 			continue;
 		buf_add_byte(words, ' ');
 		if (!http_decode(value, true, words))

@@ -6,7 +6,6 @@
 #ifndef PGWEIR_WEB_WEB_PRIV_H
 #define PGWEIR_WEB_WEB_PRIV_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "pgweir/admin/console.h"
@@ -49,9 +48,6 @@ enum http_result http_head_read(struct bytes in, size_t *seen, struct http_head 
 
 /* Adds `text` to `out` with %XX decoded, and + as a blank if `is_form`. false: invalid. */
 bool http_decode(struct bytes text, bool is_form, struct buf *out);
-
-/* Takes the next "name=value" from the front of a query. false: there is none. */
-bool http_query_next(struct bytes *query, struct bytes *name, struct bytes *value);
 
 /* Adds " value" for each wanted=value of a query. false: HTTP_BAD_ADDRESS. */
 bool http_read_arguments(struct bytes query, const char *wanted, struct buf *words);
@@ -262,7 +258,7 @@ void connection_refuse_later(struct connection *connection, usec_t delay);
 /* There is no answer. */
 void connection_close(struct connection *connection);
 
-/* ---- secrets and rights: rights.c ---- */
+/* ---- secrets and rights: web.c ---- */
 
 /* The secrets of metrics_secret_file. Zeroed: none. */
 struct secrets {
@@ -285,13 +281,6 @@ struct web_rights {
 	struct secrets secrets;
 	struct tls_context *tls; /* for new TCP connections; NULL: no TLS */
 };
-
-/*
- * Whether a request may be answered. 0: yes; else the status of the refusal, and *why.
- * needs_secret: for what is not open to every client of an allowed address.
- */
-int rights_judge(const struct web_rights *rights, const struct connection *connection,
-                 const struct http_head *head, bool needs_secret, const char **why);
 
 /* ---- metrics: which SHOW each comes from, and how it is written ---- */
 
@@ -391,10 +380,10 @@ struct web {
 	struct buf page_fields; /* header lines of the page */
 	struct web_place *places;
 	size_t place_count;
-	struct timer retry;      /* opens places that could not be opened */
-	struct letter listening; /* opens or closes the places */
-	atomic_bool may_listen, is_listening_posted;
-	pthread_mutex_t lock; /* guards `rights`, which the main thread replaces */
+	struct timer retry;   /* opens places that could not be opened */
+	struct letter change; /* of what the main thread sets: */
+	atomic_bool may_listen, is_change_posted;
+	struct web_rights *_Atomic fresh; /* the next `rights`; NULL: they stay */
 	struct web_rights *rights;
 };
 

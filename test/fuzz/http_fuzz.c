@@ -21,15 +21,10 @@ static void use(const struct http_head *head)
 {
 	static unsigned char hash[1][32];
 	static const struct secrets secrets = { .count = 1, .hashes = hash };
-	struct bytes query = head->query, name, value;
 	struct buf out = { 0 };
 
 	http_decode(head->path, false, &out);
-	while (http_query_next(&query, &name, &value)) {
-		assert(name.count && is_within(name, head->query));
-		assert(is_within(value, head->query));
-		http_decode(value, true, &out);
-	}
+	http_read_arguments(head->query, "a", &out);
 	assert(out.count <= head->path.count + head->query.count);
 	buf_free(&out);
 	http_list_has(head->accept, "application/openmetrics-text");

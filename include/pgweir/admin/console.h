@@ -41,12 +41,10 @@ struct certificate_shown {
 /* What the console needs. All pointers are borrowed and must outlive the console. */
 struct console_with {
 	struct loop *loop;
-	struct log *log;
 	const struct lanes *lanes; /* the clients are made later, before the loop runs */
 
 	/* What only main can do. Called from the loop; no function may free the console. */
 	struct daemon *daemon;
-	const struct config *const *config; /* the snapshot in force */
 	/* As SIGHUP does. Calls `tell` for each changed setting. false: *err has the reason. */
 	bool (*reload)(struct daemon *daemon, config_tell *tell, void *tell_arg, struct err *err);
 	/* Puts config_with() in force, if all that it needs fits. */
@@ -59,10 +57,8 @@ struct console_with {
 	 * pools->suspend has the progress, and the watches are asked when it changes.
 	 */
 	void (*suspend)(struct daemon *daemon, const char *by);
-	/* Ends a SUSPEND, and a PAUSE of all databases. */
-	void (*resume)(struct daemon *daemon);
-	/* A RESUME has ended what the database with this name was held by. */
-	void (*resumed)(struct daemon *daemon, const char *database);
+	/* Ends what holds the database with this name; "": a SUSPEND, and a PAUSE of all. */
+	void (*resume)(struct daemon *daemon, const char *database);
 	/*
 	 * Take-over by another process, which speaks this version of hand-overs. It takes the
 	 * socket of the client and ends the session. false: the client stays, *err has the reason.
@@ -82,7 +78,7 @@ struct console_with {
 	bool (*is_shutting_down)(struct daemon *daemon);
 };
 
-/* Also starts the timer of stats_period. NULL: *err has the reason. */
+/* Also starts the timer of what is done each second. NULL: *err has the reason. */
 struct console *console_new(const struct console_with *with, struct err *err);
 
 /* The functions for clients_new(). Valid as long as the console exists. */
@@ -90,9 +86,6 @@ const struct console_door *console_door(const struct console *console);
 
 /* The counters so far were counted by another process (take-over): averages begin here. */
 void console_begin_at(struct console *console);
-
-/* Applies a new snapshot: stats_period may have changed. */
-void console_configure(struct console *console);
 
 /* All sessions must be closed before (clients_free()), and the pools must still exist. */
 void console_free(struct console **console);

@@ -34,9 +34,6 @@ void web_rights_release(struct web_rights **rights);
 /* The certificates that are shown; NULL: none. Accepts NULL. */
 const struct tls_context *web_rights_tls(const struct web_rights *rights);
 
-/* Whether metrics_listen is valid. false: *err has the reason. */
-bool web_check(const struct config *config, struct err *err);
-
 /* Warns of places of metrics_listen that every user of this machine may read. */
 void web_warn(const struct config *config, struct problems *problems);
 

@@ -18,7 +18,7 @@
 
 const struct config *show_source_config(const struct show_source *source)
 {
-	return *source->with->config;
+	return source->with->lanes->at->pools->config;
 }
 
 unsigned int show_source_console_count(const struct show_source *source)

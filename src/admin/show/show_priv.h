@@ -127,7 +127,7 @@ bool cursor_next_ordered(struct cursor *cursor, void (*collect)(struct cursor *c
 		     each; each = NULL)
 
 /*
- * ---- the timeline: show_events.c ----
+ * ---- the timeline: show_daemon.c ----
  *
  * What all pools together did in each second of the last five minutes, and in each minute of the
  * last hour.
@@ -264,7 +264,7 @@ struct cursor {
 	struct latency_walk *latency; /* owned; NULL: not begun */
 	enum console_role role;       /* of the session */
 	bool is_owner;                /* see session_is_owner() */
-	bool skips_unused;            /* see show_leaves_out() */
+	bool skips_unused;            /* see table_begin() */
 	/* `next` returned false, but has not examined all items: call it again in a later turn */
 	bool has_more;
 	unsigned int look_count; /* items examined since the last row */
@@ -428,9 +428,6 @@ void show_collect_users(struct cursor *cursor);
 void show_collect_databases(struct cursor *cursor);
 void show_collect_own_pools(struct cursor *cursor);
 
-/* Whether the cursor skips this database, as it was never used and there are many. */
-bool show_leaves_out(const struct cursor *cursor, const struct database *database);
-
 /* The wall clock's time of `at`, by its distance from now: it moves when that clock is set. */
 usec_t show_wall(usec_t at, usec_t now);
 
@@ -442,10 +439,12 @@ const char *show_application(const struct client *client);
 	COLUMN(INT4, id, (int64_t)client->id, "id of the client, for KILL_CLIENT.")   \
 	COLUMN(TEXT, database, client_database(client), "Database of the client.")    \
 	COLUMN(TEXT, user, client_user(client), "User that the client logged in as.") \
-	COLUMN(TEXT, application_name, show_application(client),                      \
-	       "application_name of the client.")                                     \
-	COLUMN(HOST, addr, &client->peer, "IP address of the client, or unix.")       \
-	COLUMN(INT4, port, address_port(&client->peer), "Port of the client.")        \
+	WHO_PEER(COLUMN)
+#define WHO_PEER(COLUMN)                                                        \
+	COLUMN(TEXT, application_name, show_application(client),                \
+	       "application_name of the client.")                               \
+	COLUMN(HOST, addr, &client->peer, "IP address of the client, or unix.") \
+	COLUMN(INT4, port, address_port(&client->peer), "Port of the client.")  \
 	COLUMN(POINTER, ptr, client, "Identifier of the client connection in the log.")
 
 /* ---- statistics: show_stats.c ---- */

@@ -538,9 +538,7 @@ static bool next_peers(struct cursor *cursor, void *row)
 	const struct config_peer *peer = next_entry(cursor);
 	const struct config *config = cursor->lanes->at->pools->config;
 
-	if (!peer)
-		return false;
-	return ROW_FILL(row, struct peers_shown, PEER_ROW);
+	return peer && ROW_FILL(row, struct peers_shown, PEER_ROW);
 }
 
 #define PEER_POOL_ROW(COLUMN)                                                                 \

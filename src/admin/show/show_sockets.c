@@ -123,15 +123,9 @@ static void fill_client(struct cursor *cursor, struct socket_row *row)
 	row->pkt_remain = client->frame_left;
 }
 
-static bool next_client(struct cursor *cursor, void *row)
-{
-	if (!client_state_name(cursor->client))
-		return false;
-	fill_client(cursor, row);
-	return true;
-}
+static bool next_connection(struct cursor *cursor, void *row);
 
-SHOW(clients, "CLIENTS", next_client, connection_columns, "Client connections.",
+SHOW(clients, "CLIENTS", next_connection, connection_columns, "Client connections.",
      .is_of_clients = true, .role = CONSOLE_STATS, .argument = SHOW_OF_DATABASE);
 
 /* ---- servers ---- */
@@ -169,13 +163,7 @@ static void fill_server(struct cursor *cursor, struct socket_row *row)
 	row->pkt_remain = server->wire.frame_left;
 }
 
-static bool next_server(struct cursor *cursor, void *row)
-{
-	fill_server(cursor, row);
-	return true;
-}
-
-SHOW(servers, "SERVERS", next_server, connection_columns, "Server connections.",
+SHOW(servers, "SERVERS", next_connection, connection_columns, "Server connections.",
      .is_of_servers = true, .role = CONSOLE_STATS, .argument = SHOW_OF_DATABASE);
 
 /* ---- both ---- */
@@ -198,24 +186,26 @@ static const char *const server_states[SERVER_STATES] = {
 	[SERVER_CHECKING] = "sv_tested",  [SERVER_RESETTING] = "sv_tested",
 };
 
-static bool next_socket(struct cursor *cursor, void *at)
+static bool next_connection(struct cursor *cursor, void *at)
 {
-	const struct client *client = cursor->client;
+	bool is_socket = cursor->show->columns.at == socket_columns;
 	struct socket_row *row = at;
 
-	if (client) {
+	if (cursor->client) {
 		fill_client(cursor, row);
-		row->state = client_states[client->state];
+		if (is_socket)
+			row->state = client_states[cursor->client->state];
 		return row->state;
 	}
 	fill_server(cursor, row);
-	row->state = server_states[cursor->server->state];
+	if (is_socket)
+		row->state = server_states[cursor->server->state];
 	if (!row->state)
 		row->state = "sv_active";
 	return true;
 }
 
-SHOW(sockets, "SOCKETS", next_socket, socket_columns,
+SHOW(sockets, "SOCKETS", next_connection, socket_columns,
      "Client and server connections, with their buffers.", .is_of_clients = true,
      .is_of_servers = true, .argument = SHOW_OF_DATABASE);
 
@@ -223,7 +213,8 @@ static bool next_active_socket(struct cursor *cursor, void *at)
 {
 	const struct socket_row *row = at;
 
-	return next_socket(cursor, at) && (row->pkt_avail || row->send_avail || row->pkt_remain);
+	return next_connection(cursor, at) &&
+	       (row->pkt_avail || row->send_avail || row->pkt_remain);
 }
 
 SHOW(active_sockets, "ACTIVE_SOCKETS", next_active_socket, socket_columns,

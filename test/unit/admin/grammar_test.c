@@ -73,7 +73,7 @@ static enum words_result read_words(struct bytes text, struct words *words)
 {
 	struct request request;
 	struct err err;
-	bool is_read = request_read(text, &request, 1, &err);
+	bool is_read = request_read(text, commands, &request, 1, &err);
 
 	*words = request.words;
 	return is_read                                  ? WORDS_OK
@@ -118,8 +118,9 @@ START_TEST(statements_end_at_semicolons_outside_of_quotes)
 	static const char *const expected[] = { "BEGIN", "SAVEPOINT", "RELEASE" };
 	struct request requests[TALKS];
 	struct err err;
-	unsigned int count = request_read(
-	    bytes_text("begin ';' /* ; */;; SAVEPOINT \";\"; release -- ;"), requests, TALKS, &err);
+	unsigned int count =
+	    request_read(bytes_text("begin ';' /* ; */;; SAVEPOINT \";\"; release -- ;"), commands,
+	                 requests, TALKS, &err);
 
 	ck_assert_uint_eq(count, COUNT_OF(expected));
 	for (size_t i = 0; i < COUNT_OF(expected); i++)
@@ -135,11 +136,13 @@ START_TEST(a_long_statement_is_read_to_its_end)
 
 	memset(text, ',', sizeof(text));
 	memcpy(text, "BEGIN ", 6);
-	ck_assert(request_read(bytes_of(text, sizeof(text)), requests, 1, &err));
+	ck_assert(request_read(bytes_of(text, sizeof(text)), commands, requests, 1, &err));
 	memcpy(text + sizeof(text) - 5, "; END", 5);
-	ck_assert(!request_read(bytes_of(text, sizeof(text)), requests, 1, &err));
-	ck_assert_uint_eq(request_read(bytes_of(text, sizeof(text)), requests, TALKS, &err), 2);
-	ck_assert_uint_eq(request_read(bytes_of(text, sizeof(text)), requests, 1, &err), 0);
+	ck_assert(!request_read(bytes_of(text, sizeof(text)), commands, requests, 1, &err));
+	ck_assert_uint_eq(
+	    request_read(bytes_of(text, sizeof(text)), commands, requests, TALKS, &err), 2);
+	ck_assert_uint_eq(request_read(bytes_of(text, sizeof(text)), commands, requests, 1, &err),
+	                  0);
 }
 END_TEST
 
@@ -148,8 +151,8 @@ START_TEST(a_zero_byte_is_a_sign)
 	struct request request;
 	struct err err;
 
-	ck_assert(!request_read(bytes_of("PAUSE\0a", 7), &request, 1, &err));
-	ck_assert(request_read(bytes_of("BEGIN\0a", 7), &request, 1, &err));
+	ck_assert(!request_read(bytes_of("PAUSE\0a", 7), commands, &request, 1, &err));
+	ck_assert(request_read(bytes_of("BEGIN\0a", 7), commands, &request, 1, &err));
 }
 END_TEST
 

@@ -80,8 +80,8 @@ START_TEST(requests_are_understood)
 	struct request request;
 	struct err err;
 
-	ck_assert_msg(request_read(bytes_text(understood[_i].text), &request, 1, &err), "%s: %s",
-	              understood[_i].text, err.text);
+	ck_assert_msg(request_read(bytes_text(understood[_i].text), commands, &request, 1, &err),
+	              "%s: %s", understood[_i].text, err.text);
 	ck_assert_msg(kind_of(&request) == understood[_i].kind, "%s", understood[_i].text);
 	ck_assert_str_eq(request.tag, understood[_i].tag);
 }
@@ -116,8 +116,8 @@ START_TEST(others_are_refused)
 	struct request request;
 	struct err err;
 
-	ck_assert_msg(!request_read(bytes_text(refused[_i].text), &request, 1, &err), "%s",
-	              refused[_i].text);
+	ck_assert_msg(!request_read(bytes_text(refused[_i].text), commands, &request, 1, &err),
+	              "%s", refused[_i].text);
 	ck_assert_str_eq(err.text, refused[_i].words);
 	ck_assert_str_eq(err.sqlstate, refused[_i].sqlstate);
 }
@@ -148,10 +148,10 @@ static const struct {
 
 START_TEST(what_may_have_been_meant)
 {
-	char out[160];
+	struct console_session session;
 
-	request_suggest(bytes_text(suggestions[_i].text), out, sizeof(out));
-	ck_assert_str_eq(out, suggestions[_i].suggestion);
+	request_explain(bytes_text(suggestions[_i].text), commands, &session);
+	ck_assert_str_eq(session.hint, suggestions[_i].suggestion);
 }
 END_TEST
 
@@ -167,7 +167,7 @@ START_TEST(a_long_text_is_quoted_in_part)
 	text[2000] = 0;
 	for (size_t shift = 0; shift < 2; shift++) {
 		text[shift] = '?'; /* no word */
-		ck_assert(!request_read(bytes_text(text + shift), &request, 1, &err));
+		ck_assert(!request_read(bytes_text(text + shift), commands, &request, 1, &err));
 		ck_assert_ptr_nonnull(strstr(err.text, "...', use SHOW HELP;"));
 		ck_assert_int_eq((unsigned char)strstr(err.text, "...'")[-1], 0xa4);
 	}
@@ -196,7 +196,7 @@ END_TEST
 
 START_TEST(every_command_runs_and_has_its_help)
 {
-	for (size_t i = 0; i < commands_count; i++) {
+	for (size_t i = 0; commands[i].words; i++) {
 		ck_assert_msg(commands[i].run, "%s does nothing", commands[i].words);
 		ck_assert_ptr_nonnull(commands[i].tag);
 		ck_assert_ptr_nonnull(commands[i].help);

@@ -2,7 +2,7 @@
 /*
  * main/process.c: sockets from the service manager
  */
-#include "../../../src/main/process.h"
+#include "../../../src/main/daemon_priv.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /*
  * main/process.c
  */
-#include "../../../src/main/process.h"
+#include "../../../src/main/daemon_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>

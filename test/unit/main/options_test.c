@@ -2,7 +2,7 @@
 /*
  * main/options.c
  */
-#include "../../../src/main/options.h"
+#include "../../../src/main/daemon_priv.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /*
  * main/process.c: the pid file
  */
-#include "../../../src/main/process.h"
+#include "../../../src/main/daemon_priv.h"
 
 #include <stdio.h>
 #include <string.h>

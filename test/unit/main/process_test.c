@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../../src/main/process.h"
+#include "../../../src/main/daemon_priv.h"
 
 #include "../unit.h"
 
@@ -121,16 +121,15 @@ END_TEST
 
 START_TEST(files_are_raised_to_the_hard_limit)
 {
-	struct rlimit files;
-	struct limits limits;
+	struct rlimit files, raised;
 
 	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &files), 0);
 	files.rlim_cur = 64;
 	files.rlim_max = 256;
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
-	ck_assert(limits_raise(&limits, NULL));
-	ck_assert_uint_eq(limits.files, 256);
-	ck_assert_uint_eq(limits.files_hard, 256);
+	ck_assert(limits_raise(&raised, NULL));
+	ck_assert_uint_eq(raised.rlim_cur, 256);
+	ck_assert_uint_eq(raised.rlim_max, 256);
 	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &files), 0);
 	ck_assert_uint_eq(files.rlim_cur, 256);
 }
@@ -156,7 +155,7 @@ START_TEST(files_are_reported)
 	char path[] = "/tmp/pgweir-limits-XXXXXX", text[4096];
 	struct log *log = log_new();
 	struct logger logger = { log, NULL };
-	struct limits limits = { .files = reports[_i].files, .files_hard = 512 };
+	struct rlimit limits = { .rlim_cur = reports[_i].files, .rlim_max = 512 };
 	int fd = mkstemp(path);
 
 	ck_assert(log_configure(log, &(struct log_options){ .file = path }, NULL));

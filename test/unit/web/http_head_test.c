@@ -206,15 +206,18 @@ END_TEST
 
 START_TEST(a_query_has_pairs)
 {
-	struct bytes query = bytes_text("a=1&&b&=x&c==2"), name, value;
+	struct bytes query = bytes_text("a=1&&b&=x&aa=4&c==2&A=%33+");
+	struct buf words = { 0 };
 
-	ck_assert(http_query_next(&query, &name, &value));
-	ck_assert(bytes_are(name, "a") && bytes_are(value, "1"));
-	ck_assert(http_query_next(&query, &name, &value));
-	ck_assert(bytes_are(name, "b") && bytes_are(value, ""));
-	ck_assert(http_query_next(&query, &name, &value));
-	ck_assert(bytes_are(name, "c") && bytes_are(value, "=2"));
-	ck_assert(!http_query_next(&query, &name, &value));
+	ck_assert(http_read_arguments(query, "a", &words));
+	ck_assert_str_eq(buf_text(&words), " 1 3 ");
+	buf_clear(&words);
+	ck_assert(http_read_arguments(query, "b", &words));
+	ck_assert(http_read_arguments(query, "c", &words));
+	ck_assert(http_read_arguments(query, "d", &words));
+	ck_assert_str_eq(buf_text(&words), "  =2");
+	ck_assert(!http_read_arguments(bytes_text("a=%3"), "a", &words));
+	buf_free(&words);
 }
 END_TEST
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * web/rights.c: secrets
+ * web/web.c: secrets
  */
 #include "../../../src/web/web_priv.h"
 

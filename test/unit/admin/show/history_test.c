@@ -12,7 +12,9 @@
 
 #define SECOND USEC_PER_SEC
 
-static struct lanes lanes;
+static struct pools pools;
+static struct lane lane = { .pools = &pools };
+static struct lanes lanes = { .at = &lane };
 static struct console_with with = { .lanes = &lanes };
 static struct show_source *source;
 
@@ -80,7 +82,7 @@ START_TEST(totals_are_of_one_moment)
 	} row;
 	int64_t wanted[] = { 3, 10, 20 };
 
-	with.config = &config;
+	pools.config = config;
 	with.loop = loop_new(NULL);
 	source->own = (struct stats){ .assignment_count = 3, .xact_count = 10, .query_count = 20 };
 	for (size_t i = 0; i < COUNT_OF(wanted); i++) {
