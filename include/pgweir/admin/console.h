@@ -54,7 +54,7 @@ struct console_with {
 	void (*shutdown)(struct daemon *daemon, enum shutdown_kind kind);
 	/*
 	 * SUSPEND: stops reading from clients; all connections come to rest between two messages.
-	 * pools->suspend has the progress, and the watches are asked when it changes.
+	 * pools->suspend has the progress.
 	 */
 	void (*suspend)(struct daemon *daemon, const char *by);
 	/* Ends what holds the database with this name; "": a SUSPEND, and a PAUSE of all. */
