@@ -451,8 +451,9 @@ def test_server_idle_timeout(pgweir):
 
 @pytest.mark.one_loop("a client of another loop opens a server")
 def test_server_idle_timeout_keeps_min_pool_size(pgweir):
-    weir = pgweir(pool_mode="transaction", server_idle_timeout="0.2", min_pool_size=1)
+    weir = pgweir(pool_mode="transaction", min_pool_size=1)
     warm(weir, 3)
+    weir.reload(server_idle_timeout="0.2")
     weir.wait_pool(sv_idle=1)
     weir.client().value(PID)
     assert weir.pool()["sv_idle"] == 1

@@ -862,11 +862,15 @@ def test_set_config_by_a_function_call(pgweir, postgres):
 
 @pytest.mark.parametrize("mode", ("transaction", "session"))
 def test_nor_by_a_function_call(pgweir, postgres, origin, mode):
-    number = int(postgres.value("SELECT 'pg_replication_origin_session_setup'::regproc::oid::bigint"))
-    name = origin.split("'")[1].encode()
+    name = "'pg_replication_origin_session_setup'::regproc"
+    number = int(postgres.value(f"SELECT {name}::oid::bigint"))
+    values = [origin.split("'")[1].encode()]
+    if int(postgres.value(f"SELECT pronargs FROM pg_proc WHERE oid = {name}")) == 2:
+        values.append(b"0")  # PostgreSQL 19: the process that has it already, and 0 for none
+    arguments = b"".join(struct.pack("!i", len(value)) + value for value in values)
     weir = pgweir(pool_mode=mode, default_pool_size=1, databases={"app": "user=postgres"})
     first = weir.client()
-    first.send(message("F", struct.pack("!IHHi", number, 0, 1, len(name)) + name + struct.pack("!H", 0)))
+    first.send(message("F", struct.pack("!IHH", number, 0, len(values)) + arguments + struct.pack("!H", 0)))
     assert not first.read_result().error
     assert first.value(HAS_ORIGIN) == "t"
     first.close()

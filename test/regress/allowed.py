@@ -13,9 +13,10 @@ ROWS = r"[-+]\(\d+ rows?\)"
 EMPTY = r"[-+]"
 
 # The pool's statements have other names and texts than the client's, and another client's may be
-# there: doc/pooling.md. `PREPARE ... AS` of several lines fills several rows of a column.
+# there: doc/pooling.md. `PREPARE ... AS` of several lines fills several rows of a column. An error
+# of an EXECUTE has a position only if it cannot be one in the text of the statement.
 PREPARED = (r"[-+] +name +\| +statement +\| +parameter_types *", HEAD, ROWS, EMPTY,
-            r"[-+] (q\d|PGBOUNCER_\w+)? +\| .*\| .*")
+            r"[-+] (q\d|PGBOUNCER_\w+)? +\| .*\| .*", r"-LINE 1: EXECUTE q3\(.*", r"- +\^")
 # They count how often the server's statement was planned.
 PLANS = (r"[-+] test_mode_pp \| +\d+ \| +\d+",)
 # The client's channels are on the listening connection: doc/session-state.md. And as PREPARED.
