@@ -145,8 +145,7 @@ static bool is_of_cast(const struct token *token, struct scanner after)
 
 	if (sql_token_is(&word, "char") || sql_token_is(&word, "character"))
 		return sql_takes(&after, "varying");
-	return sql_is_name(token) &&
-	       sql_token_is_one(&word, words, sizeof(words) / sizeof(words[0])) &&
+	return sql_is_name(token) && SQL_IS_ONE(&word, words) &&
 	       (sql_token_is(&word, "cast") || !sql_takes_sign(&after, '('));
 }
 
@@ -277,7 +276,7 @@ static void see_word(struct reader *reader, const struct token *token, bool is_p
 		reader->is_do = true;
 	else if (reader->is_data && !is_part)
 		see_chain(reader, token);
-	else if (reader->is_first && !reader->depth && sql_token_is_one(token, notices, 3))
+	else if (reader->is_first && !reader->depth && SQL_IS_ONE(token, notices))
 		sql_token(&reader->scanner); /* a channel: no parameter, and no function */
 	/* Which name it is, is not looked for. */
 	reader->names->is_unknown |= sql_is_unicode(token);

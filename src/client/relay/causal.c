@@ -30,7 +30,6 @@
 #include <stdlib.h>
 
 #include "pgweir/base/clock.h"
-#include "pgweir/pgwire/sql_single.h"
 
 #include "relay_priv.h"
 

@@ -16,7 +16,6 @@
  */
 #include "relay_priv.h"
 
-#include "pgweir/pgwire/sql_single.h"
 #include "pgweir/pgwire/sql_token.h"
 #include "pgweir/pgwire/startup.h"
 

@@ -21,8 +21,6 @@
 
 #define MENTIONED_MAX 255 /* bytes of a name that the client does not have, for an error */
 
-#define CAPACITY_MIN 4 /* names for which there is space at first */
-
 unsigned int client_statement_count(const struct client *client)
 {
 	return client->names ? client->names->count : 0;
@@ -81,16 +79,12 @@ struct client_statement *names_find(const struct client *client, const char *nam
 static bool add_entry(struct names *names, struct client_statement *entry)
 {
 	uint32_t place = place_of(names, entry->name);
+	struct client_statement **at =
+	    array_room(names->at, names->count, &names->capacity, sizeof(*at));
 
-	if (names->count == names->capacity) {
-		uint32_t capacity = names->capacity ? 2 * names->capacity : CAPACITY_MIN;
-		struct client_statement **at = realloc(names->at, capacity * sizeof(*at));
-
-		if (!at)
-			return false;
-		names->at = at;
-		names->capacity = capacity;
-	}
+	if (!at)
+		return false;
+	names->at = at;
 	memmove(&names->at[place + 1], &names->at[place],
 	        (names->count - place) * sizeof(*names->at));
 	names->at[place] = entry;

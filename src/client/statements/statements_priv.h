@@ -143,8 +143,9 @@ struct client_statement {
  */
 struct names {
 	struct client_statement **at;
-	uint32_t count, capacity;
+	uint32_t count;
 	uint32_t exposed_count;
+	size_t capacity;
 	size_t size;             /* of them and of their texts */
 	struct ledger_open open; /* changes that are not settled yet */
 	/* DEALLOCATE ALL or DISCARD ALL was sent, or a portal may execute it */
