@@ -2,7 +2,7 @@
 /*
  * Batches.
  */
-#include "batch_priv.h"
+#include "client_priv.h"
 
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pool/server/statements.h"

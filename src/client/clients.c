@@ -354,7 +354,7 @@ void clients_free(struct clients **clientsp)
 	free(clients);
 }
 
-/* Whether a database has several hosts, so that a batch may be sent again: resend.c. */
+/* Whether a database has several hosts, so that a batch may be sent again: late_begin.c. */
 static bool has_several_hosts(const struct config *config)
 {
 	const struct config_database *entry = NULL;

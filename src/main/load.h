@@ -9,7 +9,7 @@
 #include "pgweir/auth/hba.h"
 #include "pgweir/auth/users.h"
 #include "pgweir/base/log.h"
-#include "pgweir/client/gate.h"
+#include "pgweir/client/clients.h"
 #include "pgweir/config/config.h"
 #include "pgweir/net/address.h"
 #include "pgweir/net/tls.h"

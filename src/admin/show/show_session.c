@@ -8,7 +8,7 @@
  */
 #include "show_priv.h"
 
-#include "pgweir/client/audit.h"
+#include "pgweir/client/session.h"
 #include "pgweir/client/session.h"
 #include "pgweir/pool/catalog.h"
 

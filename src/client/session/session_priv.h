@@ -21,7 +21,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "../batch_priv.h"
 #include "../client_priv.h"
 
 #include "pgweir/client/session.h"
@@ -362,9 +361,6 @@ void session_free(struct client *client);
 bool session_mode_note(struct client *client, const struct frame *frame, struct bytes in);
 
 /* ---- session_show.c: the kinds of session state (client/session.h) ---- */
-
-/* How many of it the server has; parameters are not counted. */
-unsigned int feature_count(const struct feature *feature, const struct facts *facts);
 
 /* Which parts of the question concern what was touched, or one of these pins. */
 unsigned int features_parts(unsigned int touches, unsigned int pins);

@@ -155,7 +155,7 @@ static bool refuse_pin(const struct client *client, const struct feature *featur
  *
  * Clients with a server on a standby, because their transaction was a read.
  *
- * Hard here: where a transaction runs is decided before its first statement (relay/route.c). What
+ * Hard here: where a transaction runs is decided before its first statement (relay/causal.c). What
  * comes later, and is for the primary, cannot go there. An advisory lock would be another one than
  * on the primary, which nobody would notice, so it is refused. All else PostgreSQL refuses itself.
  */
