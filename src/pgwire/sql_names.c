@@ -42,47 +42,34 @@ enum sql_name sql_name_judge(struct bytes name)
 	                                                                  : SQL_NAME_UNKNOWN;
 }
 
-/* Makes room for one more at this place of the order. false: no memory. */
-static bool make_room(struct sql_names *names, size_t place)
-{
-	if ((names->count & (names->count - 1)) == 0) { /* a power of two is full */
-		size_t room = names->count ? (size_t)names->count * 2 : 1;
-		uint16_t *order = realloc(names->order, room * sizeof(*order));
-
-		if (!order)
-			return false;
-		names->order = order;
-	}
-	memmove(names->order + place + 1, names->order + place,
-	        (names->count - place) * sizeof(*names->order));
-	return true;
-}
-
 static void insert(struct sql_names *names, struct bytes name)
 {
 	size_t low = 0, high = names->count;
+	uint16_t *order;
 
 	while (low < high) {
 		size_t middle = (low + high) / 2;
 		const char *other = names->list.at + names->order[middle];
-		int order = strncmp(name.at, other, name.count);
+		int difference = strncmp(name.at, other, name.count);
 
-		if (order == 0 && other[name.count])
-			order = -1;
-
+		if (difference == 0 && other[name.count])
+			difference = -1;
 		names->compare_count++;
-		if (order == 0)
+		if (difference == 0)
 			return;
-		if (order > 0)
+		if (difference > 0)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	if (names->count == SQL_NAMES_MAX ||
-	    names->list.count + name.count + 1 > SQL_NAMES_SIZE_MAX || !make_room(names, low)) {
+	order = array_room(names->order, names->count, &names->capacity, sizeof(*order));
+	names->order = order ? order : names->order;
+	if (names->count == SQL_NAMES_MAX || !order ||
+	    names->list.count + name.count + 1 > SQL_NAMES_SIZE_MAX) {
 		names->is_unknown = true;
 		return;
 	}
+	memmove(order + low + 1, order + low, (names->count - low) * sizeof(*order));
 	names->order[low] = (uint16_t)names->list.count;
 	names->count++;
 	buf_add(&names->list, name.at, name.count);

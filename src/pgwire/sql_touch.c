@@ -422,14 +422,6 @@ static bool has_default(struct scanner scanner)
 	return sql_token_is(&last, "names");
 }
 
-/* SET seed, SET LOCAL seed: also changed by the latter, and not taken back. */
-static bool has_seed(struct scanner scanner)
-{
-	struct token first = sql_token(&scanner), second = sql_token(&scanner);
-
-	return name_is(&first, "seed") || (!sql_is_end(&first) && name_is(&second, "seed"));
-}
-
 /*
  * SET LOCAL, SET TRANSACTION and SET CONSTRAINTS end with the transaction. But local.x is the
  * name of a parameter.
@@ -451,10 +443,14 @@ static bool takes_transaction(struct scanner *scanner)
 
 static unsigned int judge_set(struct scanner after)
 {
-	unsigned int bits = has_seed(after) ? SQL_TOUCH_EXTENSION : 0;
-	struct scanner ahead = after;
+	struct scanner ahead = after, seed = after;
+	struct token first = sql_token(&seed), second = sql_token(&seed);
 	bool is_local = sql_takes_scope(&ahead, "local");
+	unsigned int bits = 0;
 
+	/* SET seed, SET LOCAL seed: also changed by the latter, and not taken back. */
+	if (name_is(&first, "seed") || (!sql_is_end(&first) && name_is(&second, "seed")))
+		bits = SQL_TOUCH_EXTENSION;
 	if (!takes_transaction(&after))
 		bits |= SQL_TOUCH_PARAMS | touches_of_parameter(ahead);
 	else if (is_local)

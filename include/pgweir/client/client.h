@@ -20,7 +20,7 @@
 #include "pgweir/client/cancel_keys.h"
 #include "pgweir/net/resolver.h"
 #include "pgweir/net/stream.h"
-#include "pgweir/pgwire/sql_traceparent.h"
+#include "pgweir/pgwire/sql_token.h"
 #include "pgweir/pool/pools.h"
 
 /*
