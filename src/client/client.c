@@ -419,22 +419,17 @@ static bool listens(const struct client *client)
 	}
 }
 
-/* Input that was not read would turn the close into a reset, which destroys our message. */
-static void read_off(const struct client *client)
-{
-	char buffer[4096];
-
-	for (int i = 0; i < READ_OFF_MAX; i++) {
-		if (recv(client->stream.watch.fd, buffer, sizeof(buffer), MSG_DONTWAIT) <= 0)
-			return;
-	}
-}
-
 void client_dismiss(struct client *client, struct bytes words, enum close_reason reason)
 {
+	char buffer[4096];
+	int fd = client->stream.watch.fd, left = READ_OFF_MAX;
+
 	if (listens(client) && stream_send(&client->stream, words)) {
 		stream_push(&client->stream);
-		read_off(client);
+		/* Input that was not read would turn the close into a reset, without our message.
+		 */
+		while (left-- && recv(fd, buffer, sizeof(buffer), MSG_DONTWAIT) > 0)
+			continue;
 	}
 	client_close(client, reason);
 }

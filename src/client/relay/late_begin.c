@@ -639,19 +639,15 @@ bool resend_wants_writer(struct borrower *borrower, const struct replay *kept, c
 	       is_about(words, reading.effect);
 }
 
-/* Whether the client has read the reply to BEGIN, and its next message is still to come. */
-static bool may_begin_again(const struct client *client)
-{
-	return client->state == CLIENT_ACTIVE && !session_keeps_server(client) &&
-	       !client->frame_left && client->stream.want == WANT_INPUT;
-}
-
 void resend_unrun(struct borrower *borrower, const struct err *err, const struct replay *unrun)
 {
 	struct client *client = client_of(borrower);
 	bool has_begun = unrun->opening_count;
+	/* the client has read the reply to BEGIN, and its next message is still to come */
+	bool may_begin_again = client->state == CLIENT_ACTIVE && !session_keeps_server(client) &&
+	                       !client->frame_left && client->stream.want == WANT_INPUT;
 
-	if (has_begun && !unrun->count ? !may_begin_again(client) : !may_ask_again(client)) {
+	if (has_begun && !unrun->count ? !may_begin_again : !may_ask_again(client)) {
 		client_fatal(client, err);
 		return;
 	}

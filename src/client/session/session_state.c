@@ -501,25 +501,20 @@ static unsigned int pins_of_unknown(struct client *client, const struct facts *f
 	return SESSION_PIN_PARAMS;
 }
 
-/* In session mode, a client keeps its server whatever is there. */
-static void take_facts_of_session(struct client *client, const struct facts *facts)
-{
-	if (client->touched & SESSION_TOUCH_SAMPLE)
-		audit_facts(client, facts);
-	if (client->touched & SQL_TOUCH_DEFAULT)
-		take_params(client, facts);
-	client->touched = 0;
-	session_free(client);
-}
-
 void session_facts(struct client *client, const struct facts *facts)
 {
 	struct server_statements *known = &client->borrower.server->session.statements;
 	struct session *session = client->session;
 	unsigned int pins = lasting_pins(client);
 
+	/* In session mode, a client keeps its server whatever is there. */
 	if (session_keeps_server(client)) {
-		take_facts_of_session(client, facts);
+		if (client->touched & SESSION_TOUCH_SAMPLE)
+			audit_facts(client, facts);
+		if (client->touched & SQL_TOUCH_DEFAULT)
+			take_params(client, facts);
+		client->touched = 0;
+		session_free(client);
 		return;
 	}
 	pins |= features_pins(session ? session->pins : 0, facts);

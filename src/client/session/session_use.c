@@ -243,15 +243,6 @@ static bool is_harmless(const struct client *client, unsigned int touches, struc
 	                          params_find(client->borrower.server->session.baseline, name));
 }
 
-static void keep_text(struct session *session, struct bytes text)
-{
-	free(session->text);
-	session->text = NULL;
-	if (text.count)
-		session->text =
-		    strndup(text.at, text.count < SESSION_TEXT_MAX ? text.count : SESSION_TEXT_MAX);
-}
-
 /* Whether a text is one PREPARE or EXECUTE, which is followed or refused elsewhere:
  * sql_statements.c. */
 static bool is_followed(const struct client *client, struct bytes text, enum sql_kind kind)
@@ -428,9 +419,12 @@ static void note_run(struct client *client, unsigned int touches, unsigned int o
 {
 	struct server *server = client->borrower.server;
 	struct session *session = client->session;
+	size_t size = text.count < SESSION_TEXT_MAX ? text.count : SESSION_TEXT_MAX;
 
-	if ((touches & PINS) && !session->pins)
-		keep_text(session, text);
+	if ((touches & PINS) && !session->pins) {
+		free(session->text);
+		session->text = text.count ? strndup(text.at, size) : NULL;
+	}
 	if (touches & SQL_TOUCH_EXTENSION)
 		session->pinning |= SESSION_PIN_EXTENSION;
 	if (touches & SQL_TOUCH_LIBRARY) {
@@ -544,32 +538,23 @@ void session_refuse_place(const struct client *client, unsigned int touches, str
  * the place, or refuses with what is noted in session->place.
  */
 
-/* A statement that fails anyway needs no place. */
-static bool must_wait(const struct client *client, unsigned int touches, struct bytes text)
-{
-	const struct server *server = client->borrower.server;
-
-	return session_awaits_place(client, touches, text) && !server->wire.ledger.is_skipping &&
-	       !fails_anyway(client, text) &&
-	       !(client->session && client->session->place != PLACE_OPEN);
-}
-
 enum judgement place_before(struct client *client, unsigned int touches, struct bytes text,
                             struct batch *batch)
 {
+	const struct ledger *ledger = &client->borrower.server->wire.ledger;
+
 	if (sequences_must_wait(client, touches))
 		return batch_wait(batch, LEDGER_WAIT_READY);
 	/* Only one that is alone can have a vacancy: what is ahead of it may take time. */
-	if ((touches & SQL_TOUCH_DATABASE) &&
-	    !ledger_ends_wait(&client->borrower.server->wire.ledger, LEDGER_WAIT_EMPTY))
+	if ((touches & SQL_TOUCH_DATABASE) && !ledger_ends_wait(ledger, LEDGER_WAIT_EMPTY))
 		return batch_wait(batch, LEDGER_WAIT_EMPTY);
-	if (!must_wait(client, touches, text))
+	/* A statement that fails anyway needs no place. */
+	if (!session_awaits_place(client, touches, text) || ledger->is_skipping ||
+	    fails_anyway(client, text) || (client->session && client->session->place != PLACE_OPEN))
 		return listening_before(client, touches, text, batch);
 	if (!session_get(client))
 		return JUDGE_MEMORY;
-	return batch_wait(batch, ledger_is_empty(&client->borrower.server->wire.ledger)
-	                             ? LEDGER_WAIT_PLACE
-	                             : LEDGER_WAIT_EMPTY);
+	return batch_wait(batch, ledger_is_empty(ledger) ? LEDGER_WAIT_PLACE : LEDGER_WAIT_EMPTY);
 }
 
 /* The statement is judged again. */

@@ -94,17 +94,6 @@ static bool add_entry(struct names *names, struct client_statement *entry)
 	return true;
 }
 
-static void remove_entry(struct names *names, const struct client_statement *entry)
-{
-	uint32_t place = place_of(names, entry->name);
-
-	names->count--;
-	names->size -= entry->size;
-	names->exposed_count -= entry->is_exposed;
-	memmove(&names->at[place], &names->at[place + 1],
-	        (names->count - place) * sizeof(*names->at));
-}
-
 void names_drop(struct client_statement **entryp)
 {
 	struct client_statement *entry = *entryp;
@@ -146,7 +135,13 @@ struct client_statement *names_make(struct bytes name, struct statement *stateme
 /* Removes a name. */
 static void lose(struct names *names, struct client_statement *entry)
 {
-	remove_entry(names, entry);
+	uint32_t place = place_of(names, entry->name);
+
+	names->count--;
+	names->size -= entry->size;
+	names->exposed_count -= entry->is_exposed;
+	memmove(&names->at[place], &names->at[place + 1],
+	        (names->count - place) * sizeof(*names->at));
 	names_drop(&entry);
 }
 
@@ -561,17 +556,6 @@ static void add_ignored(struct exposing *exposing, enum ledger_kind kind, struct
 		exposing->is_failed = true;
 }
 
-/* Adds a Parse of the statement under the client's name, and nothing to the ledger. */
-static void add_parse(struct batch *batch, const struct client_statement *entry)
-{
-	struct bytes text = statement_text(names_statement(entry));
-	size_t name_size = strlen(entry->name) + 1;
-
-	batch_header(batch, 'P', name_size + text.count);
-	batch_copy(batch, bytes_of(entry->name, name_size));
-	batch_run(batch, text);
-}
-
 /*
  * The server must be asked for the name again, and its answer is in its own encoding. A longer name
  * would be cut.
@@ -590,16 +574,20 @@ static void expose(struct exposing *exposing, struct client_statement *entry)
 {
 	MESSAGE_STATIC(begin, 'Q', "SAVEPOINT \"" SCRATCH_NAME "\"");
 	MESSAGE_STATIC(back, 'Q', "ROLLBACK TO \"" SCRATCH_NAME "\"");
-	size_t size = statement_text(names_statement(entry)).count;
+	struct bytes text = statement_text(names_statement(entry));
+	size_t name_size = strlen(entry->name) + 1;
 
-	if (entry->is_exposed || exposing->size + size > EXPOSED_TEXTS_MAX ||
+	if (entry->is_exposed || exposing->size + text.count > EXPOSED_TEXTS_MAX ||
 	    !can_expose(exposing->client, entry))
 		return;
 	if (exposing->is_block && !exposing->size)
 		add_ignored(exposing, LEDGER_QUERY, MESSAGE_BYTES(begin));
-	exposing->size += size;
+	text = statement_text(names_statement(entry)); /* perhaps another one, in this scope */
+	exposing->size += text.count;
 	set_exposed(exposing->client->names, entry, true);
-	add_parse(exposing->batch, entry);
+	batch_header(exposing->batch, 'P', name_size + text.count);
+	batch_copy(exposing->batch, bytes_of(entry->name, name_size));
+	batch_run(exposing->batch, text);
 	add_ignored(exposing, LEDGER_PARSE, bytes_of("", 0));
 	exposing->is_failed |=
 	    !batch_sync(exposing->batch, exposing->client->borrower.server, LEDGER_OURS);
@@ -633,32 +621,6 @@ static void expose_words(struct exposing *exposing, struct bytes text)
 	}
 }
 
-/* Whether the text has one of the commands anywhere, perhaps in a string that is executed. */
-static bool has_command(struct bytes text)
-{
-	return bytes_contain(text, "execute") || bytes_contain(text, "allocate") ||
-	       bytes_contain(text, "prepare");
-}
-
-/* Whether the text is one statement, whose name sql_statements.c replaces. */
-static bool is_lone(struct bytes text)
-{
-	enum sql_kind kind = sql_kind_of(text);
-
-	return kind != SQL_OTHER && kind != SQL_UNSURE;
-}
-
-/* Exposes what SQL's PREPARE has made. */
-static void expose_prepared(struct exposing *exposing)
-{
-	const struct names *names = exposing->client->names;
-
-	for (uint32_t i = 0; i < names->count; i++) {
-		if (names->at[i]->is_sql)
-			expose(exposing, names->at[i]);
-	}
-}
-
 enum judgement exposed_before(struct client *client, const struct frame *frame, struct bytes in,
                               struct batch *batch)
 {
@@ -666,7 +628,9 @@ enum judgement exposed_before(struct client *client, const struct frame *frame, 
 	struct server *server = client->borrower.server;
 	const struct ledger *ledger = &server->wire.ledger;
 	struct exposing exposing = { .client = client, .batch = batch };
+	const struct names *names = client->names;
 	bool may_name, may_hide;
+	enum sql_kind kind;
 	struct bytes text;
 	const char *name;
 
@@ -675,10 +639,15 @@ enum judgement exposed_before(struct client *client, const struct frame *frame, 
 		return JUDGE_SEND;
 	if (in.count < frame->length)
 		text = bytes_of(NULL, 0); /* a part of it says nothing */
-	may_name = has_command(text);
+	/* one of the commands is anywhere, perhaps in a string that is executed */
+	may_name = bytes_contain(text, "execute") || bytes_contain(text, "allocate") ||
+	           bytes_contain(text, "prepare");
 	may_hide = !text.at || (sql_touch(text) & SQL_TOUCH_HIDDEN);
-	if ((!may_name && !may_hide) || (text.at && is_lone(text)))
+	if (!may_name && !may_hide)
 		return JUDGE_SEND;
+	kind = text.at ? sql_kind_of(text) : SQL_OTHER;
+	if (kind != SQL_OTHER && kind != SQL_UNSURE)
+		return JUDGE_SEND; /* one statement, whose name sql_statements.c replaces */
 	/* Nothing can be put before a text that the server may skip, or in a COPY. */
 	if (ledger_may_skip(ledger))
 		return JUDGE_SEND;
@@ -689,8 +658,10 @@ enum judgement exposed_before(struct client *client, const struct frame *frame, 
 	exposing.is_block = server->wire.status == 'T';
 	if (may_name)
 		expose_words(&exposing, text);
-	if (may_hide)
-		expose_prepared(&exposing);
+	for (uint32_t i = 0; may_hide && i < names->count; i++) {
+		if (names->at[i]->is_sql)
+			expose(&exposing, names->at[i]);
+	}
 	if (exposing.is_block && exposing.size)
 		add_ignored(&exposing, LEDGER_QUERY, MESSAGE_BYTES(end));
 	if (exposed_any(client)) {

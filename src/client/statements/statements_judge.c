@@ -142,23 +142,17 @@ static bool is_described_next(const struct frame *frame, struct bytes in, const 
 	       strcmp(names.portal, portal) == 0;
 }
 
-/* Whether the Bind fits any number of result columns. */
-static bool fits_any_columns(const struct frame *frame, struct bytes in)
-{
-	struct bind_fields bind;
-
-	return fields_bind(frame_body(in, frame), &bind) == WIRE_OK &&
-	       bind.result_format_count <= 1;
-}
-
 /* Whether what begins with this frame may be sent again: the server is idle and owes nothing. */
 static bool may_replan(const struct server *server, const struct frame *frame, struct bytes in,
                        const struct batch *batch)
 {
 	struct object_names names;
+	struct bind_fields bind;
 
 	return frame->type == 'B' && !batch->is_again && server_is_between(server) &&
-	       read_names(frame, in, &names) && *names.statement && fits_any_columns(frame, in) &&
+	       read_names(frame, in, &names) && *names.statement &&
+	       fields_bind(frame_body(in, frame), &bind) == WIRE_OK &&
+	       bind.result_format_count <= 1 /* it fits any number of columns */ &&
 	       is_described_next(frame, in, names.portal);
 }
 
@@ -609,18 +603,6 @@ bool unnamed_is_sql(const struct client *client)
 	return unnamed && unnamed->has_text && sql_is_lone(names_statement(unnamed->kept));
 }
 
-/* A Bind runs it. JUDGE_SEND: it may be sent. */
-static enum judgement run_unnamed(struct client *client, unsigned int touches, struct batch *batch)
-{
-	struct bytes text =
-	    batch->unnamed.count ? bytes_text(batch->unnamed.at) : unnamed_known(client);
-	enum judgement result = statements_run(client, 'B', touches, text, true, batch);
-
-	if (result == JUDGE_SEND && (touches & SQL_TOUCH_EXECUTE))
-		session_use_execute(client, NULL, text);
-	return result;
-}
-
 /* Handles a Bind to this portal, or a Describe. JUDGE_SEND: what it needs was added before it. */
 static enum judgement unnamed_use(struct client *client, char type, const char *portal,
                                   struct batch *batch)
@@ -628,6 +610,7 @@ static enum judgement unnamed_use(struct client *client, char type, const char *
 	struct unnamed *unnamed = client->unnamed;
 	enum judgement result = JUDGE_SEND;
 	unsigned int touches = 0;
+	struct bytes text;
 
 	/* A Parse of an earlier Sync epoch is not answered: it may fail without this message. */
 	if (unnamed && unnamed->open_count &&
@@ -641,8 +624,12 @@ static enum judgement unnamed_use(struct client *client, char type, const char *
 		if (result != JUDGE_SEND)
 			return result == JUDGE_HEAD ? JUDGE_SEND : result;
 	}
-	if (touches)
-		result = run_unnamed(client, touches, batch);
+	if (touches) {
+		text = batch->unnamed.count ? bytes_text(batch->unnamed.at) : unnamed_known(client);
+		result = statements_run(client, 'B', touches, text, true, batch);
+		if (result == JUDGE_SEND && (touches & SQL_TOUCH_EXECUTE))
+			session_use_execute(client, NULL, text);
+	}
 	if (result != JUDGE_SEND)
 		return result;
 	if (type == 'B')
@@ -697,16 +684,6 @@ void unnamed_free(struct client *client)
 
 /* ---- judge frames ---- */
 
-static enum judgement judge_parse(struct client *client, const struct frame *frame, struct bytes in,
-                                  struct batch *batch)
-{
-	if (in.count <= FRAME_HEADER_SIZE)
-		return frame->length > FRAME_HEADER_SIZE ? JUDGE_MORE : JUDGE_SEND;
-	if (in.at[FRAME_HEADER_SIZE] == 0)
-		return unnamed_parse(client, frame, in, batch);
-	return named_parse(client, frame, in, batch);
-}
-
 /* A Bind, or a Describe of a statement. */
 static enum judgement judge_use(struct client *client, const struct frame *frame, struct bytes in,
                                 const struct object_names *names, struct batch *batch, size_t *head)
@@ -727,10 +704,11 @@ static enum judgement judge_names(struct client *client, const struct frame *fra
 	size_t length = frame->length - FRAME_HEADER_SIZE;
 	struct object_names names;
 
-	if (frame->type == 'P')
-		return judge_parse(client, frame, in, batch);
 	if (frame->type == 'Q')
 		return sql_query(client, frame, in, batch);
+	if (frame->type == 'P' && in.count > FRAME_HEADER_SIZE)
+		return in.at[FRAME_HEADER_SIZE] ? named_parse(client, frame, in, batch)
+		                                : unnamed_parse(client, frame, in, batch);
 	switch (fields_names(frame->type, frame_received(in, frame), length, &names)) {
 	case WIRE_MORE:
 		return JUDGE_MORE;
