@@ -12,13 +12,6 @@
 
 #include "sql_priv.h"
 
-struct bytes sql_first_word(struct bytes text)
-{
-	if (!sql_skip_space(&text))
-		return bytes_of(NULL, 0);
-	return bytes_of(text.at, sql_word_size(text));
-}
-
 /* ---- parts of a statement ---- */
 
 static void unsure(struct sql_statement *statement, const char *reason)

@@ -222,16 +222,6 @@ static void see_set(struct reader *reader, bool is_reset)
 		reader->names->is_unknown = true;
 }
 
-/* In data: a name with a dot, from its first part. */
-static void see_chain(struct reader *reader, const struct token *token)
-{
-	struct scanner ahead = reader->scanner;
-	struct chain chain;
-
-	if (sql_read_chain(&ahead, *token, &chain) && !sql_token_is_sign(&chain.next, '('))
-		add_chain(reader->names, &chain);
-}
-
 /* What cannot be read as tokens. */
 static void read_loosely(struct sql_names *names, struct bytes text)
 {
@@ -249,10 +239,11 @@ static void read_loosely(struct sql_names *names, struct bytes text)
 static void see_word(struct reader *reader, const struct token *token, bool is_part)
 {
 	static const char *const notices[] = { "listen", "unlisten", "notify" };
-	struct scanner ahead = reader->scanner;
+	struct scanner ahead = reader->scanner, part = ahead;
 	bool is_reset = sql_token_is(token, "reset");
 	const struct sql_function *function;
 	struct argument argument;
+	struct chain chain;
 
 	/* Arguments are not read; a PREPARE that has such parameters came before in the text. */
 	if (sql_token_is(token, "execute") && reader->names->parameters)
@@ -261,8 +252,9 @@ static void see_word(struct reader *reader, const struct token *token, bool is_p
 		see_set(reader, is_reset);
 	else if (sql_token_is(token, "do") && reader->is_first && !reader->depth)
 		reader->is_do = true;
-	else if (reader->is_data && !is_part)
-		see_chain(reader, token);
+	else if (reader->is_data && !is_part && sql_read_chain(&part, *token, &chain) &&
+	         !sql_token_is_sign(&chain.next, '('))
+		add_chain(reader->names, &chain); /* with a dot, from its first part */
 	else if (reader->is_first && !reader->depth && SQL_IS_ONE(token, notices))
 		sql_token(&reader->scanner); /* a channel: no parameter, and no function */
 	/* Which name it is, is not looked for. */

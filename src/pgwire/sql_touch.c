@@ -661,15 +661,6 @@ bool sql_touch_is_unclear(struct bytes text)
 	return false;
 }
 
-/* LOAD and the begin of a string, or what format() replaces by one. `text` is after the word. */
-static bool is_load(const struct token *word, struct bytes text)
-{
-	while (text.count && is_a(text.at[0], SPACE))
-		text = bytes_skip(text, 1);
-	return sql_token_is(word, "load") && text.count && text.at[0] &&
-	       strchr("'$%\\eE", text.at[0]);
-}
-
 /*
  * What a word means at most, wherever it is. begins: it may be the first of a statement. after: the
  * text behind it.
@@ -686,7 +677,12 @@ static unsigned int judge_anywhere(const struct token *word, bool begins, struct
 		bits |= keyword->inside | (begins ? keyword->bits : 0);
 	if (after.count > 1 && after.at[0] == '&' && after.at[1] == '"' && sql_token_is(word, "u"))
 		bits |= SQL_TOUCH_HIDDEN;
-	return is_load(word, after) ? bits | SQL_TOUCH_LIBRARY : bits;
+	if (!sql_token_is(word, "load"))
+		return bits;
+	while (after.count && is_a(after.at[0], SPACE))
+		after = bytes_skip(after, 1);
+	/* LOAD and the begin of a string, or what format() replaces by one. */
+	return after.count && memchr("'$%\\eE", after.at[0], 6) ? bits | SQL_TOUCH_LIBRARY : bits;
 }
 
 /* Whether a statement may begin after this byte; `begins`: so it was before it. */

@@ -609,10 +609,11 @@ static bool has_word(const char *words, const char *word)
 static bool is_about(const char *words, struct bytes text)
 {
 	static const char *const with[] = { "SELECT", "INSERT", "UPDATE", "DELETE", "MERGE" };
-	struct bytes first = sql_first_word(text);
+	struct token token = sql_peek((struct scanner){ .rest = text });
+	struct bytes first = token.text;
 	char name[32];
 
-	if (!first.count || first.count >= sizeof(name))
+	if (token.kind != TOKEN_WORD || first.count >= sizeof(name))
 		return false;
 	for (size_t i = 0; i < first.count; i++)
 		name[i] = (char)toupper((unsigned char)first.at[i]);
