@@ -447,17 +447,6 @@ static struct audit_row *add_row(struct audit *audit, struct bytes key)
 	return row;
 }
 
-/* Whether a row can be added; one without clients makes room. */
-static bool has_room(struct audit *audit)
-{
-	if (HASH_COUNT(audit->table) < AUDIT_ROWS_MAX)
-		return true;
-	if (TAILQ_EMPTY(&audit->unused))
-		return false;
-	free_row(audit, TAILQ_FIRST(&audit->unused));
-	return true;
-}
-
 /* application_name: NULL for the row of the pool. Returns NULL without memory. */
 static struct audit_row *find_row(struct client *client, const char *application_name)
 {
@@ -475,7 +464,11 @@ static struct audit_row *find_row(struct client *client, const char *application
 	if (buf_ok(&names))
 		row = find_key(audit, key);
 	if (buf_ok(&names) && !row) {
-		if (!has_room(audit)) { /* that of the others */
+		bool is_full = HASH_COUNT(audit->table) >= AUDIT_ROWS_MAX;
+
+		if (is_full && !TAILQ_EMPTY(&audit->unused)) {
+			free_row(audit, TAILQ_FIRST(&audit->unused));
+		} else if (is_full) { /* that of the others */
 			key = bytes_of("", 0);
 			row = find_key(audit, key);
 		}
@@ -685,13 +678,9 @@ void audit_frame(struct client *client, const struct frame *frame, struct bytes 
 
 bool audit_is_sample(struct client *client)
 {
-	struct pool *pool = client->borrower.pool;
 	unsigned int every = (unsigned int)client->clients->config->session_sample;
 
-	if (!client->audit || every == 0 || client->replication || ++pool->sample_count < every)
-		return false;
-	pool->sample_count = 0;
-	return true;
+	return client->audit && !client->replication && session_is_sample(client, every);
 }
 
 /* Whether a parameter is set that neither the client's startup nor a report explains. */

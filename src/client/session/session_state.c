@@ -595,28 +595,18 @@ static bool only_deallocates(struct bytes text)
 	       sql_kind_of(bytes_of(text.at, text.count - 1)) == SQL_DEALLOCATE;
 }
 
-/*
- * Whether this is the next statement. Drivers prepare it in a batch of its own, and drop the one
- * before by DEALLOCATE: neither is yet.
- */
-static bool is_statement(const struct frame *frame, struct bytes in)
-{
-	switch (frame->type) {
-	case 'Q':
-		return in.count < frame->length || !only_deallocates(frame_body(in, frame));
-	case 'B':
-	case 'E':
-	case 'F':
-		return true;
-	default:
-		return false;
-	}
-}
-
 void session_idle_end(struct client *client, const struct frame *frame, struct bytes in)
 {
+	/*
+	 * Whether this is the next statement. Drivers prepare it in a batch of its own, and drop
+	 * the one before by DEALLOCATE: neither is yet.
+	 */
+	bool is_next = frame->type == 'B' || frame->type == 'E' || frame->type == 'F' ||
+	               (frame->type == 'Q' &&
+	                (in.count < frame->length || !only_deallocates(frame_body(in, frame))));
+
 	timer_clear(&client->timer);
-	if (is_statement(frame, in))
+	if (is_next)
 		client->session->pins &= ~(unsigned int)SESSION_PIN_SEQUENCE;
 }
 

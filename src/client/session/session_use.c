@@ -39,13 +39,6 @@
 /* Placeholders may be set. */
 #define NAMES (SQL_TOUCH_PARAMS | SQL_TOUCH_HIDDEN | SESSION_TOUCH_EARLY)
 
-/* Whether a DO block or a CALL may define something. named: what its names touch. */
-static bool may_define(struct bytes text, unsigned int named)
-{
-	return (named & (SQL_TOUCH_TEMP | SQL_TOUCH_HIDDEN)) || bytes_contain(text, "create") ||
-	       bytes_contain(text, "alter") || bytes_contain(text, "execute");
-}
-
 unsigned int session_add_names(const struct client *client, unsigned int touches, struct bytes text)
 {
 	unsigned int named = 0, scope;
@@ -56,8 +49,10 @@ unsigned int session_add_names(const struct client *client, unsigned int touches
 		touches |= SQL_TOUCH_HIDDEN | SESSION_TOUCH_NAMED;
 	if (pool_has_names(client->borrower.pool, client->borrower.server))
 		named = pool_touches(client->borrower.pool, client->borrower.server, text, NULL);
+	/* A DO block or a CALL may define something. */
 	if ((touches & SQL_TOUCH_HIDDEN) && !(touches & SESSION_TOUCH_NAMED) &&
-	    may_define(text, named))
+	    ((named & (SQL_TOUCH_TEMP | SQL_TOUCH_HIDDEN)) || bytes_contain(text, "create") ||
+	     bytes_contain(text, "alter") || bytes_contain(text, "execute")))
 		touches |= SQL_TOUCH_CREATE;
 	/* Who does not listen gets no notifications. */
 	if (!client->listening)
@@ -220,27 +215,21 @@ const char *standby_explains(struct borrower *borrower, struct buf *detail)
 
 /* ---- a statement is used ---- */
 
-/* Whether a text is one RESET or DISCARD. */
-static bool is_reset(struct bytes text)
-{
-	struct scanner scanner = { .rest = text };
-
-	return (sql_takes(&scanner, "reset") || sql_takes(&scanner, "discard")) &&
-	       sql_is_last(&scanner, sql_token(&scanner));
-}
-
 /*
  * Whether a text may run although session state is refused: what sets parameters back does no harm,
  * and parameters that PostgreSQL reports follow their client anyway.
  */
 static bool is_harmless(const struct client *client, unsigned int touches, struct bytes text)
 {
+	struct scanner scanner = { .rest = text };
 	char name[SQL_SET_NAME_MAX + 1];
 
 	if (first_feature(touches & ~(unsigned int)SQL_TOUCH_PARAMS))
 		return false;
-	return is_reset(text) || (sql_set_name(text, name) &&
-	                          params_find(client->borrower.server->session.baseline, name));
+	if (sql_takes(&scanner, "reset") || sql_takes(&scanner, "discard"))
+		return sql_is_last(&scanner, sql_token(&scanner));
+	return sql_set_name(text, name) &&
+	       params_find(client->borrower.server->session.baseline, name);
 }
 
 /* Whether a text is one PREPARE or EXECUTE, which is followed or refused elsewhere:
@@ -256,10 +245,9 @@ static bool is_followed(const struct client *client, struct bytes text, enum sql
 /*
  * ---- placeholders ----
  *
- * A placeholder is a parameter like app.user that no extension defines. PostgreSQL lists them
- * nowhere: it must be asked for each by its name. So the names in a text that touches parameters
- * are noted (sql_names.h), and those values of a Bind that are names. Where functions may set what
- * they get, names are noted that are none; PostgreSQL answers that there is no such parameter.
+ * The names in a text that touches parameters are noted (sql_names.h), and those values of a Bind
+ * that are names. Where functions may set what they get, names are noted that are none; PostgreSQL
+ * answers that there is no such parameter.
  *
  * What runs inside of a function is in no text. For that the catalog has the names in the bodies of
  * the database's functions (session_state.c).
@@ -662,19 +650,14 @@ void session_run_unknown(struct client *client)
 	server_hold(client->borrower.server, HELD_STATE);
 }
 
-/* Whether it names a statement itself: one of the server, which need not be the client's. */
-static bool is_by_name(const struct statement *statement)
-{
-	return (statement->touches & (SQL_TOUCH_EXECUTE | SQL_TOUCH_PREPARE)) ||
-	       ((statement->touches & SQL_TOUCH_RELEASE) &&
-	        sql_kind_of(statement_query(statement)) != SQL_OTHER);
-}
-
 void session_use_execute(struct client *client, struct statement *statement, struct bytes text)
 {
-	bool is_nested = statement && is_by_name(statement);
 	struct sql_names names = { 0 };
-	unsigned int touches;
+	unsigned int touches = statement ? statement->touches : 0;
+	/* it names a statement itself: one of the server, which need not be the client's */
+	bool is_nested =
+	    (touches & (SQL_TOUCH_EXECUTE | SQL_TOUCH_PREPARE)) ||
+	    ((touches & SQL_TOUCH_RELEASE) && sql_kind_of(statement_query(statement)) != SQL_OTHER);
 
 	if (!session_is_watched(client))
 		return;
@@ -708,9 +691,7 @@ void session_deallocated(struct client *client)
 }
 
 /*
- * ---- session mode ----
- *
- * Session mode: what DISCARD ALL does not do between two clients.
+ * ---- session mode: what DISCARD ALL does not do between two clients ----
  *
  * What some functions keep in the session (connections of dblink, a replication origin) outlives
  * DISCARD ALL. So a server on which a client may have called them is closed when the client leaves.

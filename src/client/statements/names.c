@@ -230,16 +230,6 @@ static void free_change(struct name_change *change)
 	free(change);
 }
 
-/* What a server has parsed before that time does not count, but for the client's own Parse. */
-static usec_t answer_time(const struct name_change *change)
-{
-	const struct server_statement *there = NULL;
-
-	if (change->server_change)
-		there = server_statements_find(change->known, change->statement, true);
-	return there && there->state.done_at ? there->state.done_at : clock_now();
-}
-
 static void settle(struct ledger_change *base, bool is_done)
 {
 	struct name_change *change = change_of(base);
@@ -252,8 +242,14 @@ static void settle(struct ledger_change *base, bool is_done)
 	if (change->server_change)
 		change->server_change->settle(change->server_change, is_done);
 	if (kind == NAME_COMES && is_done) {
+		const struct server_statement *there = NULL;
+
+		if (change->server_change)
+			there = server_statements_find(change->known, change->statement, true);
 		entry->is_confirmed = true;
-		entry->parsed_at = answer_time(change);
+		/* What a server has parsed before does not count, but for this Parse. */
+		entry->parsed_at =
+		    there && there->state.done_at ? there->state.done_at : clock_now();
 	}
 	if (kind == NAME_GOES || kind == NAME_AWAITS_TYPES)
 		entry->is_changing = false;

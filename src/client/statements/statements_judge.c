@@ -38,18 +38,6 @@ static enum wire_result judge_text(const struct frame *frame, struct bytes have,
 	return WIRE_OK;
 }
 
-static enum wire_result judge_name_and_text(const struct frame *frame, struct bytes have,
-                                            size_t most)
-{
-	if (have.count == 0)
-		return WIRE_MORE;
-	if (have.at[0])
-		return frame->length > most ? WIRE_BAD : WIRE_MORE;
-	if (frame->length <= WHOLE_TEXT_MAX)
-		return WIRE_MORE;
-	return judge_text(frame, bytes_skip(have, 1), most);
-}
-
 enum wire_result whole_judge(const struct frame *frame, struct bytes in, size_t most)
 {
 	struct bytes have = bytes_skip(in, FRAME_HEADER_SIZE);
@@ -59,8 +47,12 @@ enum wire_result whole_judge(const struct frame *frame, struct bytes in, size_t 
 		return WIRE_OK;
 	if (frame->type == 'Q')
 		return judge_text(frame, have, most);
+	if (frame->type == 'P' && have.count && have.at[0])
+		return frame->length > most ? WIRE_BAD : WIRE_MORE;
 	if (frame->type == 'P')
-		return judge_name_and_text(frame, have, most);
+		return !have.count || frame->length <= WHOLE_TEXT_MAX
+		           ? WIRE_MORE
+		           : judge_text(frame, bytes_skip(have, 1), most);
 	if (fields_names(frame->type, have, frame->length - FRAME_HEADER_SIZE, &names) != WIRE_MORE)
 		return WIRE_OK;
 	return have.count > WHOLE_NAMES_MAX ? WIRE_BAD : WIRE_MORE;
@@ -475,18 +467,6 @@ static struct unnamed *get_unnamed(struct client *client)
 	return client->unnamed;
 }
 
-/* The client's Parse is sent. false: no memory. */
-static bool note_parse(struct client *client)
-{
-	struct server *server = client->borrower.server;
-	struct unnamed *unnamed = client->unnamed;
-
-	unnamed->is_here = true;
-	unnamed->open_count++;
-	unnamed->sync_epoch = server->wire.ledger.sync_epoch;
-	return server_note_change(server, LEDGER_PARSE, LEDGER_CLIENT, &unnamed->change);
-}
-
 void unnamed_keep(struct client *client, struct batch *batch)
 {
 	struct unnamed *unnamed = client->unnamed;
@@ -524,25 +504,30 @@ static enum judgement unnamed_parse(struct client *client, const struct frame *f
                                     struct bytes in, struct batch *batch)
 {
 	struct bytes body = frame_received(in, frame);
+	struct server *server = client->borrower.server;
+	struct unnamed *unnamed = get_unnamed(client);
 	struct parse_fields parse;
 	enum judgement result;
 
-	if (!get_unnamed(client))
+	if (!unnamed)
 		return JUDGE_MEMORY;
 	unnamed_drop(client, batch);
 	result = sql_parse(client, body, frame->length - FRAME_HEADER_SIZE, batch);
 	if (result > JUDGE_HEAD)
 		return result;
-	client->unnamed->touches = batch->touches;
-	if (!note_parse(client))
+	unnamed->touches = batch->touches;
+	unnamed->is_here = true;
+	unnamed->open_count++;
+	unnamed->sync_epoch = server->wire.ledger.sync_epoch;
+	if (!server_note_change(server, LEDGER_PARSE, LEDGER_CLIENT, &unnamed->change))
 		return JUDGE_MEMORY;
-	if (client->unnamed->is_here && (result == JUDGE_HEAD || frame->length <= WHOLE_TEXT_MAX) &&
+	if (unnamed->is_here && (result == JUDGE_HEAD || frame->length <= WHOLE_TEXT_MAX) &&
 	    fields_parse(body, &parse) == WIRE_OK)
 		batch->unnamed = bytes_skip(body, 1);
 	/* It is read again with each use; without memory there is none. */
 	if (result == JUDGE_HEAD) {
 		keep_now(client, batch);
-		client->unnamed->is_here &= client->unnamed->has_text;
+		unnamed->is_here &= unnamed->has_text;
 	}
 	return JUDGE_HEAD; /* it is noted, and sent as it is */
 }
@@ -684,19 +669,6 @@ void unnamed_free(struct client *client)
 
 /* ---- judge frames ---- */
 
-/* A Bind, or a Describe of a statement. */
-static enum judgement judge_use(struct client *client, const struct frame *frame, struct bytes in,
-                                const struct object_names *names, struct batch *batch, size_t *head)
-{
-	if (frame->type == 'B') {
-		batch->bound = NULL;
-		if (!*names->portal && sql_has_portal(client))
-			sql_drop_portal(client);
-	}
-	return *names->statement ? named_use(client, frame, in, names, batch, head)
-	                         : unnamed_use(client, frame->type, names->portal, batch);
-}
-
 /* Judges a frame that names a statement, or may name one in its text. */
 static enum judgement judge_names(struct client *client, const struct frame *frame, struct bytes in,
                                   struct batch *batch, size_t *head)
@@ -734,7 +706,13 @@ static enum judgement judge_names(struct client *client, const struct frame *fra
 		               !knows_columns(client, batch->bound)
 		           ? note_types(client, batch->bound, LEDGER_CLIENT, JUDGE_HEAD)
 		           : JUDGE_SEND;
-	return judge_use(client, frame, in, &names, batch, head);
+	if (frame->type == 'B') {
+		batch->bound = NULL;
+		if (!*names.portal && sql_has_portal(client))
+			sql_drop_portal(client);
+	}
+	return *names.statement ? named_use(client, frame, in, &names, batch, head)
+	                        : unnamed_use(client, frame->type, names.portal, batch);
 }
 
 enum judgement statements_judge(struct client *client, const struct frame *frame, struct bytes in,
