@@ -422,13 +422,13 @@ static bool listens(const struct client *client)
 void client_dismiss(struct client *client, struct bytes words, enum close_reason reason)
 {
 	char buffer[4096];
-	int fd = client->stream.watch.fd, left = READ_OFF_MAX;
+	int left = READ_OFF_MAX;
 
 	if (listens(client) && stream_send(&client->stream, words)) {
 		stream_push(&client->stream);
-		/* Input that was not read would turn the close into a reset, without our message.
-		 */
-		while (left-- && recv(fd, buffer, sizeof(buffer), MSG_DONTWAIT) > 0)
+		/* Unread input would make the close a reset, which destroys our message. */
+		while (left-- &&
+		       recv(client->stream.watch.fd, buffer, sizeof(buffer), MSG_DONTWAIT) > 0)
 			continue;
 	}
 	client_close(client, reason);

@@ -731,16 +731,16 @@ static bool has_function(struct bytes text)
 	return false;
 }
 
-static bool has_beginning(struct bytes text)
+bool sql_is_for_primary(struct bytes text)
 {
 	struct scanner scanner = { .rest = text };
 	struct token token = sql_token(&scanner);
 
+	if (has_function(text))
+		return true;
 	for (; token.kind != TOKEN_END; token = sql_next_statement(&scanner, token)) {
 		if (SQL_IS_ONE(&token, first_words))
 			return true;
 	}
 	return false;
 }
-
-bool sql_is_for_primary(struct bytes text) { return has_function(text) || has_beginning(text); }

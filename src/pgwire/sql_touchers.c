@@ -19,7 +19,7 @@
 #include "sql_priv.h"
 
 /* All names that compare equal. */
-struct sql_touchers_name {
+struct sql_touchers_same {
 	UT_hash_handle hh; /* by `letters` */
 	/* what is meant anywhere, and what only a call means */
 	struct {
@@ -43,18 +43,18 @@ static size_t fold(struct bytes name, char letters[static SQL_NAME_MAX])
 	return count;
 }
 
-static struct sql_touchers_name *find(const struct sql_touchers *set, const char *letters,
+static struct sql_touchers_same *find(const struct sql_touchers *set, const char *letters,
                                       size_t count)
 {
 	return TABLE_GET(hh, &set->key, set->table, letters, count);
 }
 
 /* NULL: no memory. */
-static struct sql_touchers_name *find_or_make(struct sql_touchers *set, struct bytes name)
+static struct sql_touchers_same *find_or_make(struct sql_touchers *set, struct bytes name)
 {
 	char letters[SQL_NAME_MAX];
 	size_t count = fold(name, letters);
-	struct sql_touchers_name *found = find(set, letters, count);
+	struct sql_touchers_same *found = find(set, letters, count);
 
 	if (found)
 		return found;
@@ -74,7 +74,7 @@ bool sql_touchers_add(struct sql_touchers *set, struct bytes name, const struct 
 	struct sql_toucher *list =
 	    array_room(set->list, set->count, &set->capacity, sizeof(*set->list));
 	uint32_t before = (uint32_t)set->names.count;
-	struct sql_touchers_name *same;
+	struct sql_touchers_same *same;
 
 	if (!list)
 		return false;
@@ -99,7 +99,7 @@ bool sql_touchers_add(struct sql_touchers *set, struct bytes name, const struct 
 
 void sql_touchers_free(struct sql_touchers *set)
 {
-	struct sql_touchers_name *name, *next;
+	struct sql_touchers_same *name, *next;
 
 	HASH_ITER (hh, set->table, name, next) {
 		HASH_DEL(set->table, name);
@@ -121,7 +121,7 @@ struct look {
 static void look_up(struct look *look, struct bytes name, bool is_call)
 {
 	char letters[SQL_NAME_MAX];
-	const struct sql_touchers_name *found = find(look->set, letters, fold(name, letters));
+	const struct sql_touchers_same *found = find(look->set, letters, fold(name, letters));
 
 	for (int called = 0; found && called <= is_call; called++) {
 		look->bits |= found->of[called].bits;

@@ -98,18 +98,6 @@ enum client_count {
 	CLIENT_COUNTED_AS_EXEMPT /* an administrator at the console: for no limit */
 };
 
-struct audit_client;
-struct causal;
-struct delayed_login;
-struct auth_answer;
-struct auth_lookup;
-struct auth_server;
-struct client_listening;
-struct late_begin;
-struct names;
-struct session;
-struct track;
-
 /* The first text of a batch, while log_min_duration is set. client/relay/track.c */
 struct slow {
 	char traceparent[SQL_TRACEPARENT_SIZE + 1]; /* in a comment of the text; "": none */

@@ -80,7 +80,6 @@ enum client_goes {
 };
 
 /* The failed logins of one loop whose answers are delayed. client/login/authentication.c */
-struct delayed_login;
 struct delayed_logins {
 	TAILQ_HEAD(, delayed_login) list;
 	unsigned int count;

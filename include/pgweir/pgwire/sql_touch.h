@@ -95,7 +95,7 @@ struct sql_toucher {
 struct sql_touchers {
 	struct sql_toucher *list;
 	size_t count, capacity;
-	struct sql_touchers_name *table;
+	struct sql_touchers_same *table;
 	struct hash_key key;   /* who makes functions chooses names */
 	struct buf names;      /* name\0name\0 */
 	unsigned int odd_bits; /* of names that a text may spell in a way that is not looked for */

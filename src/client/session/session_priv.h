@@ -33,8 +33,6 @@
 #include "pgweir/pool/server/server.h"
 
 struct client_record;
-struct facts;
-struct listener;
 
 /*
  * ---- client->touched ----

@@ -586,18 +586,6 @@ static bool is_touched(size_t feature, unsigned int touches)
 	return session_features[feature].used && (touches & session_features[feature].touch);
 }
 
-/* The first statement that touches a feature is its example. */
-static void note_example(struct audit_client *own, unsigned int touches, struct bytes text,
-                         const char *by)
-{
-	struct audit_row *row = feature_row(own);
-
-	for (size_t i = 0; i < FEATURES; i++) {
-		if (is_touched(i, touches) && !row->examples[i])
-			row->examples[i] = example_of(text, by);
-	}
-}
-
 /* A statement that touches this is executed. */
 static void count(struct audit_client *own, unsigned int touches)
 {
@@ -641,6 +629,7 @@ static uint64_t hash_of_name(const struct client *client, const char *name)
 static void see_text(struct client *client, char type, const char *name, struct bytes text)
 {
 	struct calls_names *names = &client->audit->names;
+	struct audit_row *row = feature_row(client->audit);
 	unsigned int touches, prepares = *name ? SQL_TOUCH_EXECUTE : 0;
 	uint64_t hash = hash_of_name(client, name);
 	const char *by;
@@ -648,7 +637,11 @@ static void see_text(struct client *client, char type, const char *name, struct 
 	if (text.count > TEXT_MAX)
 		text.count = TEXT_MAX;
 	touches = touches_of(client, text, &by);
-	note_example(client->audit, touches | prepares, text, by);
+	/* The first statement that touches a feature is its example. */
+	for (size_t i = 0; i < FEATURES; i++) {
+		if (is_touched(i, touches | prepares) && !row->examples[i])
+			row->examples[i] = example_of(text, by);
+	}
 	count(client->audit, type == 'Q' ? touches : prepares);
 	if (type == 'P' && (touches || calls_names_get(names, hash)))
 		calls_names_put(names, hash, touches);

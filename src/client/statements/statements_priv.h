@@ -13,7 +13,6 @@
 #include "../session/session_priv.h"
 
 struct channel;
-struct facts;
 struct pools_arrival;
 struct record;
 
