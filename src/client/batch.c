@@ -2,7 +2,7 @@
 /*
  * Batches.
  */
-#include "batch_priv.h"
+#include "client_priv.h"
 
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pool/server/statements.h"
@@ -67,37 +67,28 @@ bool batch_sync(struct batch *batch, struct server *server, enum ledger_fate fat
 	return server_note_change(server, LEDGER_SYNC, fate, NULL);
 }
 
-/* As one Query. */
-static bool write_query(struct server *server, struct buf *out, struct bytes statements,
-                        struct ledger_change *change)
-{
-	size_t at = message_begin(out, 'Q');
-
-	for (const char *statement; bytes_take_text(&statements, &statement);)
-		buf_add_text(out, statement);
-	buf_add_byte(out, 0);
-	message_end(out, at);
-	return server_note_change(server, LEDGER_QUERY, LEDGER_OURS, change);
-}
-
-/* As messages that end with the client's Sync. */
-static bool write_extended(struct server *server, struct buf *out, struct bytes statements,
-                           struct ledger_change *change)
-{
-	for (const char *statement; bytes_take_text(&statements, &statement);) {
-		if (!server_add_apart(server, bytes_text(statement), LEDGER_DROPPED, change, out))
-			return false;
-		change = NULL;
-	}
-	return true;
-}
-
 bool batch_add_statements(struct batch *batch, struct server *server, bool is_query,
                           struct bytes statements, struct ledger_change *change)
 {
 	struct buf out = { 0 };
-	bool is_added = (is_query ? write_query : write_extended)(server, &out, statements, change);
+	size_t at = is_query ? message_begin(&out, 'Q') : 0;
+	const char *statement;
+	bool is_added = true;
 
+	while (is_added && bytes_take_text(&statements, &statement)) {
+		if (is_query) {
+			buf_add_text(&out, statement);
+			continue;
+		}
+		is_added =
+		    server_add_apart(server, bytes_text(statement), LEDGER_DROPPED, change, &out);
+		change = NULL;
+	}
+	if (is_query) {
+		buf_add_byte(&out, 0);
+		message_end(&out, at);
+		is_added = server_note_change(server, LEDGER_QUERY, LEDGER_OURS, change);
+	}
 	if (is_added && buf_ok(&out))
 		batch_copy(batch, buf_bytes(&out));
 	is_added &= buf_ok(&out);

@@ -118,17 +118,6 @@ const struct calls_statement *calls_next(const struct calls *calls, uint32_t *sl
 
 /* ---- the table ---- */
 
-static bool make(struct calls *calls, uint32_t capacity)
-{
-	*calls = (struct calls){ .capacity = capacity };
-	/* zeroed pages need no memory until they are used */
-	calls->statements = calloc(capacity, sizeof(*calls->statements));
-	/* heap_add() has room for all */
-	calls->heap.list = calloc(capacity, sizeof(struct heap_node *));
-	calls->heap.size = capacity;
-	return calls->statements && calls->heap.list;
-}
-
 static void free_arrays(struct calls *calls)
 {
 	HASH_CLEAR(hh, calls->table);
@@ -156,7 +145,7 @@ void calls_done(struct calls *calls)
 
 bool calls_resize(struct calls *calls, uint32_t capacity)
 {
-	struct calls made;
+	struct calls made = { .capacity = capacity };
 
 	if (capacity == calls->capacity)
 		return true;
@@ -164,7 +153,12 @@ bool calls_resize(struct calls *calls, uint32_t capacity)
 		calls_done(calls);
 		return true;
 	}
-	if (!make(&made, capacity)) {
+	/* zeroed pages need no memory until they are used */
+	made.statements = calloc(capacity, sizeof(*made.statements));
+	/* heap_add() has room for all */
+	made.heap.list = calloc(capacity, sizeof(struct heap_node *));
+	made.heap.size = capacity;
+	if (!made.statements || !made.heap.list) {
 		free_arrays(&made);
 		return false;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The states of a client, its socket, closing, and its time limits.
+ * The states of a client, its socket, closing, and its time limits; and gates.
  *
  * Hard here: a client must be able to read the error that closes it. If we close the socket while
  * bytes from the client are still in flight, the kernel answers those with a reset, which destroys
@@ -11,6 +11,7 @@
 
 #include <assert.h>
 #include <stdarg.h>
+#include <stdlib.h>
 
 #include "pgweir/base/probes.h"
 #include "pgweir/config/entries.h"
@@ -415,22 +416,17 @@ static bool listens(const struct client *client)
 	}
 }
 
-/* Input that was not read would turn the close into a reset, which destroys our message. */
-static void read_off(const struct client *client)
-{
-	char buffer[4096];
-
-	for (int i = 0; i < READ_OFF_MAX; i++) {
-		if (recv(client->stream.watch.fd, buffer, sizeof(buffer), MSG_DONTWAIT) <= 0)
-			return;
-	}
-}
-
 void client_dismiss(struct client *client, struct bytes words, enum close_reason reason)
 {
+	char buffer[4096];
+	int left = READ_OFF_MAX;
+
 	if (listens(client) && stream_send(&client->stream, words)) {
 		stream_push(&client->stream);
-		read_off(client);
+		/* Unread input would make the close a reset, which destroys our message. */
+		while (left-- &&
+		       recv(client->stream.watch.fd, buffer, sizeof(buffer), MSG_DONTWAIT) > 0)
+			continue;
 	}
 	client_close(client, reason);
 }
@@ -795,4 +791,63 @@ void client_wait_rearm(struct client *client)
 		client_newcomer_begin(client);
 	else
 		client_wait_begin(client);
+}
+
+/* ---- gates ---- */
+
+struct gate *gate_get(struct gate_table *table, const char *name, struct err *err)
+{
+	struct gate *gate = gate_find(table, name);
+
+	if (gate)
+		return gate;
+	if (table->count == GATES_MAX) {
+		err_set(err, ERR_LIMIT, "more than %d listeners since the start", GATES_MAX);
+		return NULL;
+	}
+	gate = err_calloc(sizeof(*gate), "out of memory", err);
+	if (!gate)
+		return NULL;
+	table->at[++table->count] = gate;
+	gate->number = (uint8_t)table->count;
+	text_copy(gate->name, sizeof(gate->name), name);
+	return gate;
+}
+
+struct gate *gate_find(const struct gate_table *table, const char *name)
+{
+	for (unsigned int number = 1; number <= table->count; number++) {
+		if (strcmp(table->at[number]->name, name) == 0)
+			return table->at[number];
+	}
+	return NULL;
+}
+
+void gate_rules_done(struct gate_rules *rules)
+{
+	config_unref(&rules->config);
+	hba_release(&rules->hba);
+	tls_context_unref(&rules->tls);
+	rules->entry = NULL;
+}
+
+void gates_done(struct gate_table *table)
+{
+	for (; table->count; table->count--) {
+		gate_rules_done(&table->at[table->count]->rules);
+		free(table->at[table->count]);
+	}
+	gate_rules_done(&table->main.rules);
+}
+
+bool gate_admit(struct gate *gate)
+{
+	const struct config_listener *entry = gate->rules.entry;
+	unsigned int most = entry ? (unsigned int)entry->max_client_conn : 0;
+
+	if (atomic_fetch_add(&gate->client_count, 1) < most || most == 0)
+		return true;
+	atomic_fetch_sub(&gate->client_count, 1);
+	atomic_fetch_add(&gate->refused_count, 1);
+	return false;
 }

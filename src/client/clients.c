@@ -354,30 +354,22 @@ void clients_free(struct clients **clientsp)
 	free(clients);
 }
 
-/* Whether a database has several hosts, so that a batch may be sent again: resend.c. */
-static bool has_several_hosts(const struct config *config)
-{
-	const struct config_database *entry = NULL;
-
-	while ((entry = config_database_each(config, entry))) {
-		if (config_load_balance_hosts(entry))
-			return true;
-	}
-	return false;
-}
-
 static unsigned int features_of(const struct config *config)
 {
 	bool is_tracked = config->track_statements ||
 	                  config_entry_next(config, ENTRY_STATEMENT, NULL) ||
 	                  config_entry_count(config, ENTRY_APPLICATION);
+	const struct config_database *entry = NULL;
+	bool has_hosts = false;
 
+	/* then a batch may be sent again */
+	while ((entry = config_database_each(config, entry)))
+		has_hosts |= config_load_balance_hosts(entry) != NULL;
 	return (config->disable_pqexec ? CLIENT_REFUSES_QUERY : 0) |
 	       (config->log_min_duration ? CLIENT_NOTES_SLOW : 0) |
 	       (config->max_prepared_statements > 0 ? CLIENT_FOLLOWS_STATEMENTS : 0) |
 	       (config->session_audit ? CLIENT_IS_AUDITED : 0) |
-	       (is_tracked ? CLIENT_IS_TRACKED : 0) |
-	       (has_several_hosts(config) ? CLIENT_HAS_HOSTS : 0);
+	       (is_tracked ? CLIENT_IS_TRACKED : 0) | (has_hosts ? CLIENT_HAS_HOSTS : 0);
 }
 
 void clients_configure(struct clients *clients, const struct config *config, struct users *users)

@@ -2,7 +2,7 @@
 /*
  * The doors: the main listener, and one for each entry of [listeners].
  *
- *   accept --> door --> lane: the client gets the door's gate (client/gate.h)
+ *   accept --> door --> lane: the client gets the door's gate (client/clients.h)
  *
  * Hard here: a RELOAD applies all changes or none. What is new is opened first, beside what is
  * open; a socket that is open already is used again, as if another process had handed it over.

@@ -12,13 +12,6 @@
 
 #include "sql_priv.h"
 
-struct bytes sql_first_word(struct bytes text)
-{
-	if (!sql_skip_space(&text))
-		return bytes_of(NULL, 0);
-	return bytes_of(text.at, sql_word_size(text));
-}
-
 /* ---- parts of a statement ---- */
 
 static void unsure(struct sql_statement *statement, const char *reason)
@@ -174,7 +167,7 @@ static void read_create(struct scanner *scanner, struct sql_statement *statement
 	static const char *const kinds[] = { "global", "local", "temp", "temporary", "unlogged" };
 	struct token token = sql_token(scanner);
 
-	while (sql_token_is_one(&token, kinds, sizeof(kinds) / sizeof(kinds[0])))
+	while (SQL_IS_ONE(&token, kinds))
 		token = sql_token(scanner);
 	if (!sql_token_is(&token, "table"))
 		return;
@@ -200,7 +193,7 @@ static void read_explain(struct scanner *scanner, struct sql_statement *statemen
 			read_execute(scanner, statement);
 		if (sql_token_is(&token, "create"))
 			read_create(scanner, statement);
-		if (!sql_token_is_one(&token, options, 3))
+		if (!SQL_IS_ONE(&token, options))
 			return;
 	}
 }

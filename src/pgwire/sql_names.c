@@ -42,47 +42,34 @@ enum sql_name sql_name_judge(struct bytes name)
 	                                                                  : SQL_NAME_UNKNOWN;
 }
 
-/* Makes room for one more at this place of the order. false: no memory. */
-static bool make_room(struct sql_names *names, size_t place)
-{
-	if ((names->count & (names->count - 1)) == 0) { /* a power of two is full */
-		size_t room = names->count ? (size_t)names->count * 2 : 1;
-		uint16_t *order = realloc(names->order, room * sizeof(*order));
-
-		if (!order)
-			return false;
-		names->order = order;
-	}
-	memmove(names->order + place + 1, names->order + place,
-	        (names->count - place) * sizeof(*names->order));
-	return true;
-}
-
 static void insert(struct sql_names *names, struct bytes name)
 {
 	size_t low = 0, high = names->count;
+	uint16_t *order;
 
 	while (low < high) {
 		size_t middle = (low + high) / 2;
 		const char *other = names->list.at + names->order[middle];
-		int order = strncmp(name.at, other, name.count);
+		int difference = strncmp(name.at, other, name.count);
 
-		if (order == 0 && other[name.count])
-			order = -1;
-
+		if (difference == 0 && other[name.count])
+			difference = -1;
 		names->compare_count++;
-		if (order == 0)
+		if (difference == 0)
 			return;
-		if (order > 0)
+		if (difference > 0)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	if (names->count == SQL_NAMES_MAX ||
-	    names->list.count + name.count + 1 > SQL_NAMES_SIZE_MAX || !make_room(names, low)) {
+	order = array_room(names->order, names->count, &names->capacity, sizeof(*order));
+	names->order = order ? order : names->order;
+	if (names->count == SQL_NAMES_MAX || !order ||
+	    names->list.count + name.count + 1 > SQL_NAMES_SIZE_MAX) {
 		names->is_unknown = true;
 		return;
 	}
+	memmove(order + low + 1, order + low, (names->count - low) * sizeof(*order));
 	names->order[low] = (uint16_t)names->list.count;
 	names->count++;
 	buf_add(&names->list, name.at, name.count);
@@ -144,8 +131,7 @@ static bool is_of_cast(const struct token *token, struct scanner after)
 
 	if (sql_token_is(&word, "char") || sql_token_is(&word, "character"))
 		return sql_takes(&after, "varying");
-	return sql_is_name(token) &&
-	       sql_token_is_one(&word, words, sizeof(words) / sizeof(words[0])) &&
+	return sql_is_name(token) && SQL_IS_ONE(&word, words) &&
 	       (sql_token_is(&word, "cast") || !sql_takes_sign(&after, '('));
 }
 
@@ -235,16 +221,6 @@ static void see_set(struct reader *reader, bool is_reset)
 		reader->names->is_unknown = true;
 }
 
-/* In data: a name with a dot, from its first part. */
-static void see_chain(struct reader *reader, const struct token *token)
-{
-	struct scanner ahead = reader->scanner;
-	struct chain chain;
-
-	if (sql_read_chain(&ahead, *token, &chain) && !sql_token_is_sign(&chain.next, '('))
-		add_chain(reader->names, &chain);
-}
-
 /* What cannot be read as tokens. */
 static void read_loosely(struct sql_names *names, struct bytes text)
 {
@@ -262,10 +238,11 @@ static void read_loosely(struct sql_names *names, struct bytes text)
 static void see_word(struct reader *reader, const struct token *token, bool is_part)
 {
 	static const char *const notices[] = { "listen", "unlisten", "notify" };
-	struct scanner ahead = reader->scanner;
+	struct scanner ahead = reader->scanner, part = ahead;
 	bool is_reset = sql_token_is(token, "reset");
 	const struct sql_function *function;
 	struct argument argument;
+	struct chain chain;
 
 	/* Arguments are not read; a PREPARE that has such parameters came before in the text. */
 	if (sql_token_is(token, "execute") && reader->names->parameters)
@@ -274,9 +251,10 @@ static void see_word(struct reader *reader, const struct token *token, bool is_p
 		see_set(reader, is_reset);
 	else if (sql_token_is(token, "do") && reader->is_first && !reader->depth)
 		reader->is_do = true;
-	else if (reader->is_data && !is_part)
-		see_chain(reader, token);
-	else if (reader->is_first && !reader->depth && sql_token_is_one(token, notices, 3))
+	else if (reader->is_data && !is_part && sql_read_chain(&part, *token, &chain) &&
+	         !sql_token_is_sign(&chain.next, '('))
+		add_chain(reader->names, &chain); /* with a dot, from its first part */
+	else if (reader->is_first && !reader->depth && SQL_IS_ONE(token, notices))
 		sql_token(&reader->scanner); /* a channel: no parameter, and no function */
 	/* Which name it is, is not looked for. */
 	reader->names->is_unknown |= sql_is_unicode(token);

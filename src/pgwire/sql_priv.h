@@ -42,6 +42,9 @@ static inline bool is_a(char c, int class) { return sql_classes[(unsigned char)c
 
 /* ---- tables of words ---- */
 
+/* Whether a token is a word of this array. */
+#define SQL_IS_ONE(token, words) sql_token_is_one(token, words, sizeof(words) / sizeof((words)[0]))
+
 /* The first member of an entry of a table, which is in the order of the sizes. */
 struct sql_word {
 	const char *text; /* in lower case */

@@ -244,9 +244,7 @@ enum word {
 	WORD_SET,
 	WORD_TEMP,
 	WORD_UPDATE,
-	WORD_WITH,
-	WORD_WRITE,
-	WORD_COUNT
+	WORD_WITH
 };
 
 #define ANY_OF_DISCARD                                                                   \
@@ -255,65 +253,66 @@ enum word {
 
 #define ANY_OF_SET (SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_SCOPE | SQL_TOUCH_REPORTED)
 
-#define KEYWORD(text, word, bits)                \
-	{                                        \
-		SQL_WORD(text), word, true, bits \
+#define KEYWORD(text, word, bits, inside)                \
+	{                                                \
+		SQL_WORD(text), word, true, bits, inside \
 	}
-#define KEYWORD_INSIDE(text, word)             \
-	{                                      \
-		SQL_WORD(text), word, false, 0 \
+#define KEYWORD_INSIDE(text, word, inside)             \
+	{                                              \
+		SQL_WORD(text), word, false, 0, inside \
 	}
 
 /* In the order of their sizes. */
 static const struct keyword {
 	struct sql_word text;
-	unsigned char word; /* enum word */
-	bool is_first;      /* a statement may begin with it */
-	unsigned int bits;  /* of such a statement, at most */
+	unsigned char word;  /* enum word */
+	bool is_first;       /* a statement may begin with it */
+	unsigned int bits;   /* of such a statement, at most */
+	unsigned int inside; /* what it means at most where no statement begins */
 } keywords[] = {
-	KEYWORD_INSIDE("as", WORD_AS),
-	KEYWORD("do", WORD_STATEMENT, SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE),
-	KEYWORD_INSIDE("on", WORD_ON),
-	KEYWORD_INSIDE("for", WORD_FOR),
-	KEYWORD("set", WORD_SET, ANY_OF_SET | SQL_TOUCH_LOCAL),
-	KEYWORD("call", WORD_STATEMENT, SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE),
-	KEYWORD("copy", WORD_WRITE, 0),
-	KEYWORD("drop", WORD_DROP, SQL_TOUCH_RELEASE | SQL_TOUCH_SCOPE),
-	KEYWORD_INSIDE("hold", WORD_HOLD),
-	KEYWORD_INSIDE("into", WORD_INTO),
-	KEYWORD("load", WORD_STATEMENT, SQL_TOUCH_LIBRARY),
-	KEYWORD_INSIDE("temp", WORD_TEMP),
-	KEYWORD("with", WORD_WITH, SQL_TOUCH_WRITE),
-	KEYWORD("alter", WORD_ALTER, SQL_TOUCH_WRITE | SQL_TOUCH_SCOPE),
-	KEYWORD("close", WORD_STATEMENT, SQL_TOUCH_RELEASE),
-	KEYWORD("grant", WORD_STATEMENT, SQL_TOUCH_SCOPE),
-	KEYWORD_INSIDE("local", WORD_LOCAL),
-	KEYWORD("merge", WORD_INSERT, 0),
-	KEYWORD("reset", WORD_RESET, ANY_OF_SET),
-	KEYWORD("commit", WORD_COMMIT, 0),
-	KEYWORD("create", WORD_CREATE, SQL_TOUCH_WRITE),
-	KEYWORD("delete", WORD_WRITE, 0),
-	KEYWORD_INSIDE("global", WORD_LOCAL),
-	KEYWORD("import", WORD_IMPORT, SQL_TOUCH_CREATE),
-	KEYWORD("insert", WORD_INSERT, 0),
-	KEYWORD("listen", WORD_STATEMENT, SQL_TOUCH_LISTEN),
-	KEYWORD("notify", WORD_STATEMENT, SQL_TOUCH_NOTIFY),
-	KEYWORD("revoke", WORD_STATEMENT, SQL_TOUCH_SCOPE),
-	KEYWORD("update", WORD_UPDATE, 0),
-	KEYWORD("declare", WORD_DECLARE, 0),
-	KEYWORD("discard", WORD_DISCARD, ANY_OF_DISCARD),
-	KEYWORD("execute", WORD_EXECUTE, SQL_TOUCH_EXECUTE),
-	KEYWORD("explain", WORD_EXPLAIN, 0),
-	KEYWORD("prepare", WORD_PREPARE, SQL_TOUCH_PREPARE),
-	KEYWORD("refresh", WORD_STATEMENT, SQL_TOUCH_WRITE),
-	KEYWORD_INSIDE("replace", WORD_REPLACE),
-	KEYWORD_INSIDE("database", WORD_DATABASE),
-	KEYWORD("reassign", WORD_STATEMENT, SQL_TOUCH_SCOPE),
-	KEYWORD("unlisten", WORD_STATEMENT, SQL_TOUCH_UNLISTEN),
-	KEYWORD_INSIDE("extension", WORD_EXTENSION),
-	KEYWORD_INSIDE("temporary", WORD_TEMP),
-	KEYWORD("deallocate", WORD_STATEMENT, SQL_TOUCH_RELEASE),
-	KEYWORD_INSIDE("pg_settings", WORD_PG_SETTINGS),
+	KEYWORD_INSIDE("as", WORD_AS, 0),
+	KEYWORD("do", WORD_STATEMENT, SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE, 0),
+	KEYWORD_INSIDE("on", WORD_ON, 0),
+	KEYWORD_INSIDE("for", WORD_FOR, 0),
+	KEYWORD("set", WORD_SET, ANY_OF_SET | SQL_TOUCH_LOCAL, 0),
+	KEYWORD("call", WORD_STATEMENT, SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE, 0),
+	KEYWORD("copy", WORD_STATEMENT, 0, SQL_TOUCH_WRITE),
+	KEYWORD("drop", WORD_DROP, SQL_TOUCH_RELEASE | SQL_TOUCH_SCOPE, 0),
+	KEYWORD_INSIDE("hold", WORD_HOLD, SQL_TOUCH_CURSOR),
+	KEYWORD_INSIDE("into", WORD_INTO, SQL_TOUCH_CREATE),
+	KEYWORD("load", WORD_STATEMENT, SQL_TOUCH_LIBRARY, 0),
+	KEYWORD_INSIDE("temp", WORD_TEMP, SQL_TOUCH_TEMP),
+	KEYWORD("with", WORD_WITH, SQL_TOUCH_WRITE, 0),
+	KEYWORD("alter", WORD_ALTER, SQL_TOUCH_WRITE | SQL_TOUCH_SCOPE, 0),
+	KEYWORD("close", WORD_STATEMENT, SQL_TOUCH_RELEASE, 0),
+	KEYWORD("grant", WORD_STATEMENT, SQL_TOUCH_SCOPE, 0),
+	KEYWORD_INSIDE("local", WORD_LOCAL, 0),
+	KEYWORD("merge", WORD_INSERT, 0, SQL_TOUCH_WRITE),
+	KEYWORD("reset", WORD_RESET, ANY_OF_SET, 0),
+	KEYWORD("commit", WORD_COMMIT, 0, 0),
+	KEYWORD("create", WORD_CREATE, SQL_TOUCH_WRITE, SQL_TOUCH_CREATE),
+	KEYWORD("delete", WORD_STATEMENT, 0, SQL_TOUCH_WRITE),
+	KEYWORD_INSIDE("global", WORD_LOCAL, 0),
+	KEYWORD("import", WORD_IMPORT, SQL_TOUCH_CREATE, 0),
+	KEYWORD("insert", WORD_INSERT, 0, SQL_TOUCH_WRITE),
+	KEYWORD("listen", WORD_STATEMENT, SQL_TOUCH_LISTEN, 0),
+	KEYWORD("notify", WORD_STATEMENT, SQL_TOUCH_NOTIFY, 0),
+	KEYWORD("revoke", WORD_STATEMENT, SQL_TOUCH_SCOPE, 0),
+	KEYWORD("update", WORD_UPDATE, 0, SQL_TOUCH_WRITE),
+	KEYWORD("declare", WORD_DECLARE, 0, 0),
+	KEYWORD("discard", WORD_DISCARD, ANY_OF_DISCARD, 0),
+	KEYWORD("execute", WORD_EXECUTE, SQL_TOUCH_EXECUTE, SQL_TOUCH_EXECUTE),
+	KEYWORD("explain", WORD_EXPLAIN, 0, 0),
+	KEYWORD("prepare", WORD_PREPARE, SQL_TOUCH_PREPARE, 0),
+	KEYWORD("refresh", WORD_STATEMENT, SQL_TOUCH_WRITE, 0),
+	KEYWORD_INSIDE("replace", WORD_REPLACE, 0),
+	KEYWORD_INSIDE("database", WORD_DATABASE, SQL_TOUCH_DATABASE),
+	KEYWORD("reassign", WORD_STATEMENT, SQL_TOUCH_SCOPE, 0),
+	KEYWORD("unlisten", WORD_STATEMENT, SQL_TOUCH_UNLISTEN, 0),
+	KEYWORD_INSIDE("extension", WORD_EXTENSION, SQL_TOUCH_HIDDEN),
+	KEYWORD_INSIDE("temporary", WORD_TEMP, SQL_TOUCH_TEMP),
+	KEYWORD("deallocate", WORD_STATEMENT, SQL_TOUCH_RELEASE, 0),
+	KEYWORD_INSIDE("pg_settings", WORD_PG_SETTINGS, ANY_OF_SET),
 };
 
 /* Other statements that have no bits by their first words. */
@@ -323,17 +322,7 @@ static const char *const others[] = { "end",      "lock",      "move",       "sh
 	                              "comment",  "reindex",   "release",    "rollback", "security",
 	                              "truncate", "savepoint", "checkpoint", "repack",   "wait" };
 
-/* What a word means at most where no statement begins. */
-static const unsigned int inside[WORD_COUNT] = {
-	[WORD_CREATE] = SQL_TOUCH_CREATE,   [WORD_DATABASE] = SQL_TOUCH_DATABASE,
-	[WORD_EXECUTE] = SQL_TOUCH_EXECUTE, [WORD_EXTENSION] = SQL_TOUCH_HIDDEN,
-	[WORD_HOLD] = SQL_TOUCH_CURSOR,     [WORD_INSERT] = SQL_TOUCH_WRITE,
-	[WORD_INTO] = SQL_TOUCH_CREATE,     [WORD_PG_SETTINGS] = ANY_OF_SET,
-	[WORD_PG_TEMP] = SQL_TOUCH_TEMP,    [WORD_TEMP] = SQL_TOUCH_TEMP,
-	[WORD_UPDATE] = SQL_TOUCH_WRITE,    [WORD_WRITE] = SQL_TOUCH_WRITE,
-};
-
-static const struct keyword pg_temp = KEYWORD_INSIDE("pg_temp", WORD_PG_TEMP);
+static const struct keyword pg_temp = KEYWORD_INSIDE("pg_temp", WORD_PG_TEMP, SQL_TOUCH_TEMP);
 
 struct pass {
 	struct scanner scanner;
@@ -433,14 +422,6 @@ static bool has_default(struct scanner scanner)
 	return sql_token_is(&last, "names");
 }
 
-/* SET seed, SET LOCAL seed: also changed by the latter, and not taken back. */
-static bool has_seed(struct scanner scanner)
-{
-	struct token first = sql_token(&scanner), second = sql_token(&scanner);
-
-	return name_is(&first, "seed") || (!sql_is_end(&first) && name_is(&second, "seed"));
-}
-
 /*
  * SET LOCAL, SET TRANSACTION and SET CONSTRAINTS end with the transaction. But local.x is the
  * name of a parameter.
@@ -462,10 +443,14 @@ static bool takes_transaction(struct scanner *scanner)
 
 static unsigned int judge_set(struct scanner after)
 {
-	unsigned int bits = has_seed(after) ? SQL_TOUCH_EXTENSION : 0;
-	struct scanner ahead = after;
+	struct scanner ahead = after, seed = after;
+	struct token first = sql_token(&seed), second = sql_token(&seed);
 	bool is_local = sql_takes_scope(&ahead, "local");
+	unsigned int bits = 0;
 
+	/* SET seed, SET LOCAL seed: also changed by the latter, and not taken back. */
+	if (name_is(&first, "seed") || (!sql_is_end(&first) && name_is(&second, "seed")))
+		bits = SQL_TOUCH_EXTENSION;
 	if (!takes_transaction(&after))
 		bits |= SQL_TOUCH_PARAMS | touches_of_parameter(ahead);
 	else if (is_local)
@@ -546,7 +531,7 @@ static void judge_first(struct pass *pass, const struct token *token, const stru
 	if (!keyword || !keyword->is_first) {
 		pass->first = WORD_STATEMENT;
 		/* Of another PostgreSQL: it may do anything. */
-		if (!sql_token_is_one(token, others, sizeof(others) / sizeof(others[0])))
+		if (!SQL_IS_ONE(token, others))
 			pass->statement |= SQL_TOUCH_HIDDEN;
 		return;
 	}
@@ -592,10 +577,10 @@ static bool does_count(const struct pass *pass, enum word word)
 	}
 }
 
-static void judge_word(struct pass *pass, enum word word)
+static void judge_word(struct pass *pass, enum word word, unsigned int inside)
 {
 	if (does_count(pass, word)) {
-		pass->statement |= inside[word];
+		pass->statement |= inside;
 		/* An object is created, and is temporary if its schema, or search_path, says so. */
 		pass->is_new |= word == WORD_CREATE || word == WORD_INTO;
 	}
@@ -628,7 +613,7 @@ static void judge_name(struct pass *pass, const struct token *token)
 		judge_first(pass, token, keyword);
 	if (sql_is_unicode(token))
 		pass->statement |= SQL_TOUCH_HIDDEN; /* which name it is, is not looked for */
-	judge_word(pass, word);
+	judge_word(pass, word, word == WORD_NONE ? 0 : keyword->inside);
 	pass->before[1] = pass->before[0];
 	pass->before[0] = word;
 }
@@ -676,15 +661,6 @@ bool sql_touch_is_unclear(struct bytes text)
 	return false;
 }
 
-/* LOAD and the begin of a string, or what format() replaces by one. `text` is after the word. */
-static bool is_load(const struct token *word, struct bytes text)
-{
-	while (text.count && is_a(text.at[0], SPACE))
-		text = bytes_skip(text, 1);
-	return sql_token_is(word, "load") && text.count && text.at[0] &&
-	       strchr("'$%\\eE", text.at[0]);
-}
-
 /*
  * What a word means at most, wherever it is. begins: it may be the first of a statement. after: the
  * text behind it.
@@ -698,10 +674,15 @@ static unsigned int judge_anywhere(const struct token *word, bool begins, struct
 	if (function && function->third == SQL_THIRD_IS_LOCAL)
 		bits |= SQL_TOUCH_LOCAL | SQL_TOUCH_SCOPE | SQL_TOUCH_REPORTED;
 	if (keyword)
-		bits |= inside[keyword->word] | (begins ? keyword->bits : 0);
+		bits |= keyword->inside | (begins ? keyword->bits : 0);
 	if (after.count > 1 && after.at[0] == '&' && after.at[1] == '"' && sql_token_is(word, "u"))
 		bits |= SQL_TOUCH_HIDDEN;
-	return is_load(word, after) ? bits | SQL_TOUCH_LIBRARY : bits;
+	if (!sql_token_is(word, "load"))
+		return bits;
+	while (after.count && is_a(after.at[0], SPACE))
+		after = bytes_skip(after, 1);
+	/* LOAD and the begin of a string, or what format() replaces by one. */
+	return after.count && memchr("'$%\\eE", after.at[0], 6) ? bits | SQL_TOUCH_LIBRARY : bits;
 }
 
 /* Whether a statement may begin after this byte; `begins`: so it was before it. */

@@ -7,133 +7,105 @@
  * several "i" count as one. A name that is not ASCII itself, or has quotes, may be spelled in
  * other ways: it counts in each text that is not ASCII, or has quotes in quotes.
  */
+#define HASH_NONFATAL_OOM 1 /* out of memory: the element is not added and its hh.tbl is NULL */
+
 #include "pgweir/pgwire/sql_touch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "pgweir/base/table.h"
+
 #include "sql_priv.h"
 
-#define SLOTS_MIN 16
+/* All names that compare equal. */
+struct sql_touchers_same {
+	UT_hash_handle hh; /* by `letters` */
+	/* what is meant anywhere, and what only a call means */
+	struct {
+		unsigned int bits;
+		uint32_t first; /* in the list, from 1; 0: none */
+	} of[2];
+	char letters[];
+};
 
-/* The next letter of a name as it is compared; 0: its end. */
-static char next_letter(struct bytes *name, char before)
+/* The letters of a name as they are compared. Returns how many there are. */
+static size_t fold(struct bytes name, char letters[static SQL_NAME_MAX])
 {
-	while (name->count) {
-		char c = name->at[0];
+	size_t size = name.count < SQL_NAME_MAX ? name.count : SQL_NAME_MAX, count = 0;
 
-		*name = bytes_skip(*name, 1);
-		if (c & 0x80)
-			c = 'i';
-		else if (c >= 'A' && c <= 'Z')
-			c |= 0x20;
-		if (c != 'i' || before != 'i')
-			return c;
+	for (size_t i = 0; i < size; i++) {
+		char c = name.at[i] & 0x80 ? 'i' : sql_lower(name.at[i]);
+
+		if (c != 'i' || !count || letters[count - 1] != 'i')
+			letters[count++] = c;
 	}
-	return 0;
+	return count;
 }
 
-static struct bytes cut(struct bytes name)
+static struct sql_touchers_same *find(const struct sql_touchers *set, const char *letters,
+                                      size_t count)
 {
-	return bytes_of(name.at, name.count < SQL_NAME_MAX ? name.count : SQL_NAME_MAX);
+	return TABLE_GET(hh, &set->key, set->table, letters, count);
 }
 
-static uint32_t hash_of(const struct sql_touchers *set, struct bytes name)
+/* NULL: no memory. */
+static struct sql_touchers_same *find_or_make(struct sql_touchers *set, struct bytes name)
 {
-	char letters[SQL_NAME_MAX], c = 0;
-	size_t count = 0;
+	char letters[SQL_NAME_MAX];
+	size_t count = fold(name, letters);
+	struct sql_touchers_same *found = find(set, letters, count);
 
-	for (name = cut(name); (c = next_letter(&name, c));)
-		letters[count++] = c;
-	return (uint32_t)hash_bytes(&set->key, letters, count);
-}
-
-static bool is_same(struct bytes one, struct bytes other)
-{
-	char a = 0, b = 0;
-
-	one = cut(one);
-	other = cut(other);
-	do {
-		a = next_letter(&one, a);
-		b = next_letter(&other, b);
-	} while (a && a == b);
-	return a == b;
-}
-
-static struct bytes name_at(const struct sql_touchers *set, size_t at)
-{
-	return bytes_text(sql_touchers_name(set, at));
-}
-
-/* One that compares equal to one before is not linked: many may, which would make a long chain. */
-static void link_name(struct sql_touchers *set, size_t at)
-{
-	uint32_t *slot = &set->slots[hash_of(set, name_at(set, at)) & (set->slot_count - 1)];
-	struct sql_toucher *toucher = &set->list[at], *other;
-
-	for (uint32_t i = *slot; i; i = other->next) {
-		other = &set->list[i - 1];
-		if (other->is_called == toucher->is_called &&
-		    is_same(name_at(set, i - 1), name_at(set, at))) {
-			other->all |= toucher->bits;
-			return;
-		}
-	}
-	toucher->all = toucher->bits;
-	toucher->next = *slot;
-	*slot = (uint32_t)at + 1;
-}
-
-/* Makes room for one more. */
-static bool grow(struct sql_touchers *set)
-{
-	size_t count = set->slot_count ? 2 * set->slot_count : SLOTS_MIN;
-	struct sql_toucher *list;
-	uint32_t *slots;
-
-	if (set->count < set->slot_count)
-		return true;
-	list = realloc(set->list, count * sizeof(*list));
-	if (!list)
-		return false;
-	set->list = list;
-	if (!set->slot_count)
-		hash_key_draw(&set->key);
-	slots = calloc(count, sizeof(*slots));
-	if (!slots)
-		return false;
-	free(set->slots);
-	set->slots = slots;
-	set->slot_count = count;
-	for (size_t at = 0; at < set->count; at++)
-		link_name(set, at);
-	return true;
+	if (found)
+		return found;
+	found = calloc(1, sizeof(*found) + count);
+	if (!found)
+		return NULL;
+	memcpy(found->letters, letters, count);
+	TABLE_ADD(hh, &set->key, set->table, found->letters, count, found);
+	if (found->hh.tbl)
+		return found;
+	free(found);
+	return NULL;
 }
 
 bool sql_touchers_add(struct sql_touchers *set, struct bytes name, const struct sql_toucher *what)
 {
-	size_t before = set->names.count;
+	struct sql_toucher *list =
+	    array_room(set->list, set->count, &set->capacity, sizeof(*set->list));
+	uint32_t before = (uint32_t)set->names.count;
+	struct sql_touchers_same *same;
 
-	if (!grow(set))
+	if (!list)
 		return false;
+	set->list = list;
+	if (!set->count)
+		hash_key_draw(&set->key);
+	same = find_or_make(set, name);
 	buf_add(&set->names, name.at, name.count);
 	buf_add_byte(&set->names, 0);
-	if (!buf_ok(&set->names))
+	if (!same || !buf_ok(&set->names))
 		return false;
-	set->list[set->count] = *what;
-	set->list[set->count].name = (uint32_t)before;
+	list[set->count] = *what;
+	list[set->count++].name = before;
+	same->of[what->is_called].bits |= what->bits;
+	if (!same->of[what->is_called].first)
+		same->of[what->is_called].first = (uint32_t)set->count;
 	if (!bytes_are_ascii(name) || memchr(name.at, '?', name.count) ||
 	    memchr(name.at, '"', name.count))
 		set->odd_bits |= what->bits;
-	link_name(set, set->count++);
 	return true;
 }
 
 void sql_touchers_free(struct sql_touchers *set)
 {
+	struct sql_touchers_same *name, *next;
+
+	HASH_ITER (hh, set->table, name, next) {
+		HASH_DEL(set->table, name);
+		free(name);
+	}
 	free(set->list);
-	free(set->slots);
 	buf_free(&set->names);
 	*set = (struct sql_touchers){ 0 };
 }
@@ -148,16 +120,13 @@ struct look {
 
 static void look_up(struct look *look, struct bytes name, bool is_call)
 {
-	const struct sql_touchers *set = look->set;
-	uint32_t at = set->slots[hash_of(set, name) & (set->slot_count - 1)];
+	char letters[SQL_NAME_MAX];
+	const struct sql_touchers_same *found = find(look->set, letters, fold(name, letters));
 
-	for (; at; at = set->list[at - 1].next) {
-		const struct sql_toucher *toucher = &set->list[at - 1];
-
-		if ((toucher->is_called && !is_call) || !is_same(name_at(set, at - 1), name))
-			continue;
-		look->bits |= toucher->all;
-		look->first = look->first ? look->first : toucher;
+	for (int called = 0; found && called <= is_call; called++) {
+		look->bits |= found->of[called].bits;
+		if (!look->first && found->of[called].first)
+			look->first = &look->set->list[found->of[called].first - 1];
 	}
 }
 

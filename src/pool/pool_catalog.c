@@ -18,7 +18,6 @@
 #include "server/server_priv.h"
 
 #include "pgweir/pgwire/sql_block.h"
-#include "pgweir/pgwire/sql_single.h"
 #include "pgweir/pgwire/sql_touch.h"
 
 #define CHECK USEC_PER_SEC             /* between two looks for changes */

@@ -4,7 +4,6 @@
  * with another statement behind it there is more than one.
  */
 #include "pgweir/pgwire/sql_block.h"
-#include "pgweir/pgwire/sql_single.h"
 #include "pgweir/pgwire/sql_touch.h"
 
 #include "pgweir/base/buf.h"

@@ -4,7 +4,6 @@
  * statement in front or behind must not touch less, unless it changes where quotes end.
  */
 #include "pgweir/pgwire/sql_block.h"
-#include "pgweir/pgwire/sql_single.h"
 #include "pgweir/pgwire/sql_touch.h"
 
 #include "pgweir/base/buf.h"

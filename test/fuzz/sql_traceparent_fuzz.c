@@ -2,7 +2,7 @@
 /*
  * Fuzzing traces in comments: a value lies within the text, and is 2-32-16-2 lower-case digits.
  */
-#include "pgweir/pgwire/sql_traceparent.h"
+#include "pgweir/pgwire/sql_token.h"
 
 #include <assert.h>
 

@@ -18,10 +18,9 @@
 #include "pgweir/base/log.h"
 #include "pgweir/base/table.h"
 #include "pgweir/client/cancel_keys.h"
-#include "pgweir/client/gate.h"
 #include "pgweir/net/resolver.h"
 #include "pgweir/net/stream.h"
-#include "pgweir/pgwire/sql_traceparent.h"
+#include "pgweir/pgwire/sql_token.h"
 #include "pgweir/pool/pools.h"
 
 /*
@@ -98,17 +97,6 @@ enum client_count {
 	CLIENT_COUNTED_AS_GUEST, /* at the console: for the limits of that database, too */
 	CLIENT_COUNTED_AS_EXEMPT /* an administrator at the console: for no limit */
 };
-
-struct audit_client;
-struct causal;
-struct auth_answer;
-struct auth_lookup;
-struct auth_server;
-struct client_listening;
-struct late_begin;
-struct names;
-struct session;
-struct track;
 
 /* The first text of a batch, while log_min_duration is set. client/relay/track.c */
 struct slow {
@@ -207,7 +195,7 @@ struct client {
 	/* it has used currval() or lastval(): client/session/session_state.c */
 	bool asks_sequences : 1;
 	uint8_t replication : 4; /* enum replication; not NONE: has a dedicated server */
-	/* how often its batch was sent to another server: client/relay/resend.c */
+	/* how often its batch was sent to another server: client/relay/late_begin.c */
 	uint8_t resent : 4;
 	uint8_t features; /* enum client_feature: the client's own settings */
 	uint8_t key_size; /* CANCEL_KEY_SIZE, CANCEL_KEY_LONG_SIZE, or 0: no key */
@@ -223,7 +211,7 @@ struct client {
 	struct causal *causal;
 	/* what it keeps in its session; NULL: nothing so far. client/session/session_state.c */
 	struct session *session;
-	/* where its use of session features is counted; NULL: not audited. client/audit.c */
+	/* where its use of session features is counted; NULL: not audited. client/session.h */
 	struct audit_client *audit;
 	/* which statements it is executing; NULL: not tracked. client/relay/track.c */
 	struct track *track;
@@ -233,7 +221,8 @@ struct client {
 	struct names *names;
 	/* a BEGIN that was not sent yet, or NULL. client/relay/late_begin.c */
 	struct late_begin *late;
-	struct unnamed *unnamed; /* its unnamed statement, or NULL. client/statements/unnamed.c */
+	struct unnamed
+	    *unnamed; /* its unnamed statement, or NULL. client/statements/statements_judge.c */
 	/*
 	 * The first query text of its batch, or of the last batch of its transaction; or NULL.
 	 * client/relay/track.c

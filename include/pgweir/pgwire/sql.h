@@ -56,9 +56,6 @@ static inline bool sql_is_other(struct bytes have)
 	return first >= 'a' && first <= 'z' && first != 'p' && first != 'e' && first != 'd';
 }
 
-/* The first word of a text, behind space and comments. Empty: it begins otherwise. */
-struct bytes sql_first_word(struct bytes text);
-
 /* Reads a whole text, without its terminating zero. The result points into the text. */
 void sql_read(struct bytes text, struct sql_statement *statement);
 

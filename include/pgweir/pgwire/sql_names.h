@@ -27,6 +27,7 @@ enum sql_name {
 struct sql_names {
 	struct buf list;        /* name\0name\0, in the order in which they were found */
 	uint16_t *order;        /* where each begins, in the order of the names */
+	size_t capacity;        /* of `order` */
 	uint16_t count;         /* of the names */
 	bool is_unknown;        /* the text may set others */
 	bool is_unclear;        /* so it may in an encoding of which a byte may look like a quote */

@@ -86,9 +86,7 @@ bool sql_touch_is_unclear(struct bytes text);
 
 struct sql_toucher {
 	uint32_t name;      /* where it begins in `names` */
-	uint32_t next;      /* of the same slot, from 1; 0: none */
 	unsigned int bits;  /* enum sql_touch */
-	unsigned int all;   /* of the first one of a name: the bits of all that compare equal */
 	unsigned char kind; /* for the owner */
 	bool is_called;     /* a function */
 };
@@ -96,8 +94,8 @@ struct sql_toucher {
 /* A zeroed one is empty. */
 struct sql_touchers {
 	struct sql_toucher *list;
-	uint32_t *slots; /* of a hash table: the first of a chain, from 1; 0: none */
-	size_t count, slot_count;
+	size_t count, capacity;
+	struct sql_touchers_same *table;
 	struct hash_key key;   /* who makes functions chooses names */
 	struct buf names;      /* name\0name\0 */
 	unsigned int odd_bits; /* of names that a text may spell in a way that is not looked for */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "pgweir/base/text.h"
-#include "pgweir/client/audit.h"
+#include "pgweir/client/session.h"
 #include "pgweir/client/session.h"
 #include "pgweir/pool/catalog.h"
 

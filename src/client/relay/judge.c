@@ -10,7 +10,7 @@
 #include "relay_priv.h"
 
 #include "pgweir/pgwire/message.h"
-#include "pgweir/pgwire/sql_traceparent.h"
+#include "pgweir/pgwire/sql_token.h"
 
 #include "../statements/statements_priv.h"
 

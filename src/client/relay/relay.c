@@ -479,19 +479,6 @@ static enum judgement judge_and_send(struct client *client, struct bytes *in, st
 	return judgement;
 }
 
-/*
- * Whether nothing would end the wait, as what it is for is there: the server waits for the rest of
- * a COPY, and the client has sent something else.
- */
-static bool waits_in_vain(const struct client *client, const struct batch *batch)
-{
-	const struct server *server = client->borrower.server;
-
-	return batch->waits_for != LEDGER_WAIT_NOT &&
-	       ledger_ends_wait(&server->wire.ledger, batch->waits_for) &&
-	       client->stream.want == WANT_INPUT && server_can_take(server);
-}
-
 /* The batch was sent. A question behind it, as any Query, ends the unnamed statement there. */
 static void keep_statements(struct client *client, struct batch *batch)
 {
@@ -543,7 +530,13 @@ bool relay_input(struct client *client, struct bytes in)
 			give_back(client); /* only the rest of a frame was missing */
 		return client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT;
 	}
-	if (waits_in_vain(client, &batch)) {
+	/*
+	 * Nothing would end the wait, as what it is for is there: the server waits for the rest of
+	 * a COPY, and the client has sent something else.
+	 */
+	if (batch.waits_for != LEDGER_WAIT_NOT &&
+	    ledger_ends_wait(&server->wire.ledger, batch.waits_for) &&
+	    client->stream.want == WANT_INPUT && server_can_take(server)) {
 		assert(server->wire.ledger.copy);
 		return client_refuse(client, ERR_PROTOCOL, "unexpected message within a COPY");
 	}

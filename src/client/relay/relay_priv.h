@@ -97,7 +97,7 @@ struct said said_read(const struct client *client, const struct frame *frame, st
  */
 enum judgement judge_all(struct client *client, struct bytes *in, struct batch *batch);
 
-/* ---- route.c: with route_reads, which transactions are reads ---- */
+/* ---- causal.c: with route_reads, which transactions are reads ---- */
 
 /* Whether a standby can serve what begins with these frames. WIRE_MORE: more is needed. */
 enum wire_result route_judge(const struct client *client, struct bytes in,
@@ -112,13 +112,10 @@ bool route_client(struct client *client, struct bytes in);
 /* Whether the client has a server on a standby, and is routed again after this transaction. */
 bool route_is_for_now(const struct client *client);
 
-/* ---- resend.c: what a server has certainly not run is sent to another one ---- */
+/* ---- late_begin.c: what a server has certainly not run is sent to another one ---- */
 
 /* Before input of a client with CLIENT_HAS_HOSTS is judged. false: it is not to be kept. */
 bool resend_begin(struct client *client);
-
-/* These texts of a late BEGIN go ahead of it. false: no memory. */
-bool resend_open(const struct client *client, struct bytes texts);
 
 /*
  * Such input, or some that has gone behind the cleaning of a server, was judged and sent as it is:

@@ -3,14 +3,7 @@
  * LISTEN, UNLISTEN and NOTIFY of a client in transaction mode.
  *
  * The client's statements run on the server lent to it, with all their rules: an error, a ROLLBACK
- * and a ROLLBACK TO undo them. The order of calls:
- *
- *   listening_before()     a message that may touch LISTEN, UNLISTEN or NOTIFY is about to be sent
- *   listening_follow()     the next messages are
- *   listening_takes(), listening_holds()      notifications and ReadyForQuery of the lent server
- *   listening_settle()     the transaction has ended, and the server has answered the question
- *   listening_waits()      the listening connection must deliver first
- *   listening_deliver()    the client is between two transactions
+ * and a ROLLBACK TO undo them. The functions are called in the order in which the header has them.
  *
  * LISTEN. Before a text is sent, the pool's listening connection (pool/listening.h) listens to the
  * channels that it names. When the transaction has ended, the lent server says to which it listens:

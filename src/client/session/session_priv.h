@@ -21,7 +21,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "../batch_priv.h"
 #include "../client_priv.h"
 
 #include "pgweir/client/handover.h"
@@ -34,8 +33,6 @@
 #include "pgweir/pool/server/question.h"
 #include "pgweir/pool/server/server.h"
 
-struct facts;
-struct listener;
 
 /*
  * ---- client->touched ----
@@ -189,16 +186,22 @@ static inline unsigned int session_touches(const struct client *client, const st
 	                                       : touches;
 }
 
+/* Whether a transaction is a sample, one of so many. 0: none is. */
+static inline bool session_is_sample(struct client *client, unsigned int every)
+{
+	struct pool *pool = client->borrower.pool;
+
+	if (every == 0 || ++pool->sample_count < every)
+		return false;
+	pool->sample_count = 0;
+	return true;
+}
+
 /* The client has its server for a new transaction: decides whether that is a sample. */
 static inline void session_begin_sample(struct client *client)
 {
-	struct pool *pool = client->borrower.pool;
-	unsigned int every = client_rules(client)->session_sample;
-
-	if (every == 0 || ++pool->sample_count < every)
-		return;
-	pool->sample_count = 0;
-	client->touched |= SESSION_TOUCH_SAMPLE;
+	if (session_is_sample(client, client_rules(client)->session_sample))
+		client->touched |= SESSION_TOUCH_SAMPLE;
 }
 
 /* The same as session_touches() for a prepared statement that is about to be executed. */
@@ -349,22 +352,13 @@ bool session_read(struct client *client, const struct client_record *values);
 void session_free(struct client *client);
 
 /*
- * ---- session mode ----
- *
- * What one client must not leave to the next, and parameters of a client's startup packet that the
- * client resets.
- */
-
-/*
- * A Query, Parse or FunctionCall: notes in client->touched whether it resets parameters, and closes
- * the server at the client's end if need be. `in`: its received bytes. false: no memory.
+ * In session mode, a Query, Parse or FunctionCall: notes in client->touched whether it resets
+ * parameters, and closes the server at the client's end if need be. `in`: its received bytes.
+ * false: no memory.
  */
 bool session_mode_note(struct client *client, const struct frame *frame, struct bytes in);
 
 /* ---- session_show.c: the kinds of session state (client/session.h) ---- */
-
-/* How many of it the server has; parameters are not counted. */
-unsigned int feature_count(const struct feature *feature, const struct facts *facts);
 
 /* Which parts of the question concern what was touched, or one of these pins. */
 unsigned int features_parts(unsigned int touches, unsigned int pins);

@@ -496,25 +496,20 @@ static unsigned int pins_of_unknown(struct client *client, const struct facts *f
 	return SESSION_PIN_PARAMS;
 }
 
-/* In session mode, a client keeps its server whatever is there. */
-static void take_facts_of_session(struct client *client, const struct facts *facts)
-{
-	if (client->touched & SESSION_TOUCH_SAMPLE)
-		audit_facts(client, facts);
-	if (client->touched & SQL_TOUCH_DEFAULT)
-		take_params(client, facts);
-	client->touched = 0;
-	session_free(client);
-}
-
 void session_facts(struct client *client, const struct facts *facts)
 {
 	struct server_statements *known = &client->borrower.server->session.statements;
 	struct session *session = client->session;
 	unsigned int pins = lasting_pins(client);
 
+	/* In session mode, a client keeps its server whatever is there. */
 	if (session_keeps_server(client)) {
-		take_facts_of_session(client, facts);
+		if (client->touched & SESSION_TOUCH_SAMPLE)
+			audit_facts(client, facts);
+		if (client->touched & SQL_TOUCH_DEFAULT)
+			take_params(client, facts);
+		client->touched = 0;
+		session_free(client);
 		return;
 	}
 	pins |= features_pins(session ? session->pins : 0, facts);
@@ -595,28 +590,18 @@ static bool only_deallocates(struct bytes text)
 	       sql_kind_of(bytes_of(text.at, text.count - 1)) == SQL_DEALLOCATE;
 }
 
-/*
- * Whether this is the next statement. Drivers prepare it in a batch of its own, and drop the one
- * before by DEALLOCATE: neither is yet.
- */
-static bool is_statement(const struct frame *frame, struct bytes in)
-{
-	switch (frame->type) {
-	case 'Q':
-		return in.count < frame->length || !only_deallocates(frame_body(in, frame));
-	case 'B':
-	case 'E':
-	case 'F':
-		return true;
-	default:
-		return false;
-	}
-}
-
 void session_idle_end(struct client *client, const struct frame *frame, struct bytes in)
 {
+	/*
+	 * Whether this is the next statement. Drivers prepare it in a batch of its own, and drop
+	 * the one before by DEALLOCATE: neither is yet.
+	 */
+	bool is_next = frame->type == 'B' || frame->type == 'E' || frame->type == 'F' ||
+	               (frame->type == 'Q' &&
+	                (in.count < frame->length || !only_deallocates(frame_body(in, frame))));
+
 	timer_clear(&client->timer);
-	if (is_statement(frame, in))
+	if (is_next)
 		client->session->pins &= ~(unsigned int)SESSION_PIN_SEQUENCE;
 }
 

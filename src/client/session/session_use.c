@@ -39,13 +39,6 @@
 /* Placeholders may be set. */
 #define NAMES (SQL_TOUCH_PARAMS | SQL_TOUCH_HIDDEN | SESSION_TOUCH_EARLY)
 
-/* Whether a DO block or a CALL may define something. named: what its names touch. */
-static bool may_define(struct bytes text, unsigned int named)
-{
-	return (named & (SQL_TOUCH_TEMP | SQL_TOUCH_HIDDEN)) || bytes_contain(text, "create") ||
-	       bytes_contain(text, "alter") || bytes_contain(text, "execute");
-}
-
 unsigned int session_add_names(const struct client *client, unsigned int touches, struct bytes text)
 {
 	unsigned int named = 0, scope;
@@ -56,8 +49,10 @@ unsigned int session_add_names(const struct client *client, unsigned int touches
 		touches |= SQL_TOUCH_HIDDEN | SESSION_TOUCH_NAMED;
 	if (pool_has_names(client->borrower.pool, client->borrower.server))
 		named = pool_touches(client->borrower.pool, client->borrower.server, text, NULL);
+	/* A DO block or a CALL may define something. */
 	if ((touches & SQL_TOUCH_HIDDEN) && !(touches & SESSION_TOUCH_NAMED) &&
-	    may_define(text, named))
+	    ((named & (SQL_TOUCH_TEMP | SQL_TOUCH_HIDDEN)) || bytes_contain(text, "create") ||
+	     bytes_contain(text, "alter") || bytes_contain(text, "execute")))
 		touches |= SQL_TOUCH_CREATE;
 	/* Who does not listen gets no notifications. */
 	if (!client->listening)
@@ -155,7 +150,7 @@ static bool refuse_pin(const struct client *client, const struct feature *featur
  *
  * Clients with a server on a standby, because their transaction was a read.
  *
- * Hard here: where a transaction runs is decided before its first statement (relay/route.c). What
+ * Hard here: where a transaction runs is decided before its first statement (relay/causal.c). What
  * comes later, and is for the primary, cannot go there. An advisory lock would be another one than
  * on the primary, which nobody would notice, so it is refused. All else PostgreSQL refuses itself.
  */
@@ -220,36 +215,21 @@ const char *standby_explains(struct borrower *borrower, struct buf *detail)
 
 /* ---- a statement is used ---- */
 
-/* Whether a text is one RESET or DISCARD. */
-static bool is_reset(struct bytes text)
-{
-	struct scanner scanner = { .rest = text };
-
-	return (sql_takes(&scanner, "reset") || sql_takes(&scanner, "discard")) &&
-	       sql_is_last(&scanner, sql_token(&scanner));
-}
-
 /*
  * Whether a text may run although session state is refused: what sets parameters back does no harm,
  * and parameters that PostgreSQL reports follow their client anyway.
  */
 static bool is_harmless(const struct client *client, unsigned int touches, struct bytes text)
 {
+	struct scanner scanner = { .rest = text };
 	char name[SQL_SET_NAME_MAX + 1];
 
 	if (first_feature(touches & ~(unsigned int)SQL_TOUCH_PARAMS))
 		return false;
-	return is_reset(text) || (sql_set_name(text, name) &&
-	                          params_find(client->borrower.server->session.baseline, name));
-}
-
-static void keep_text(struct session *session, struct bytes text)
-{
-	free(session->text);
-	session->text = NULL;
-	if (text.count)
-		session->text =
-		    strndup(text.at, text.count < SESSION_TEXT_MAX ? text.count : SESSION_TEXT_MAX);
+	if (sql_takes(&scanner, "reset") || sql_takes(&scanner, "discard"))
+		return sql_is_last(&scanner, sql_token(&scanner));
+	return sql_set_name(text, name) &&
+	       params_find(client->borrower.server->session.baseline, name);
 }
 
 /* Whether a text is one PREPARE or EXECUTE, which is followed or refused elsewhere:
@@ -265,10 +245,9 @@ static bool is_followed(const struct client *client, struct bytes text, enum sql
 /*
  * ---- placeholders ----
  *
- * A placeholder is a parameter like app.user that no extension defines. PostgreSQL lists them
- * nowhere: it must be asked for each by its name. So the names in a text that touches parameters
- * are noted (sql_names.h), and those values of a Bind that are names. Where functions may set what
- * they get, names are noted that are none; PostgreSQL answers that there is no such parameter.
+ * The names in a text that touches parameters are noted (sql_names.h), and those values of a Bind
+ * that are names. Where functions may set what they get, names are noted that are none; PostgreSQL
+ * answers that there is no such parameter.
  *
  * What runs inside of a function is in no text. For that the catalog has the names in the bodies of
  * the database's functions (session_state.c).
@@ -428,9 +407,12 @@ static void note_run(struct client *client, unsigned int touches, unsigned int o
 {
 	struct server *server = client->borrower.server;
 	struct session *session = client->session;
+	size_t size = text.count < SESSION_TEXT_MAX ? text.count : SESSION_TEXT_MAX;
 
-	if ((touches & PINS) && !session->pins)
-		keep_text(session, text);
+	if ((touches & PINS) && !session->pins) {
+		free(session->text);
+		session->text = text.count ? strndup(text.at, size) : NULL;
+	}
 	if (touches & SQL_TOUCH_EXTENSION)
 		session->pinning |= SESSION_PIN_EXTENSION;
 	if (touches & SQL_TOUCH_LIBRARY) {
@@ -544,32 +526,23 @@ void session_refuse_place(const struct client *client, unsigned int touches, str
  * the place, or refuses with what is noted in session->place.
  */
 
-/* A statement that fails anyway needs no place. */
-static bool must_wait(const struct client *client, unsigned int touches, struct bytes text)
-{
-	const struct server *server = client->borrower.server;
-
-	return session_awaits_place(client, touches, text) && !server->wire.ledger.is_skipping &&
-	       !fails_anyway(client, text) &&
-	       !(client->session && client->session->place != PLACE_OPEN);
-}
-
 enum judgement place_before(struct client *client, unsigned int touches, struct bytes text,
                             struct batch *batch)
 {
+	const struct ledger *ledger = &client->borrower.server->wire.ledger;
+
 	if (sequences_must_wait(client, touches))
 		return batch_wait(batch, LEDGER_WAIT_READY);
 	/* Only one that is alone can have a vacancy: what is ahead of it may take time. */
-	if ((touches & SQL_TOUCH_DATABASE) &&
-	    !ledger_ends_wait(&client->borrower.server->wire.ledger, LEDGER_WAIT_EMPTY))
+	if ((touches & SQL_TOUCH_DATABASE) && !ledger_ends_wait(ledger, LEDGER_WAIT_EMPTY))
 		return batch_wait(batch, LEDGER_WAIT_EMPTY);
-	if (!must_wait(client, touches, text))
+	/* A statement that fails anyway needs no place. */
+	if (!session_awaits_place(client, touches, text) || ledger->is_skipping ||
+	    fails_anyway(client, text) || (client->session && client->session->place != PLACE_OPEN))
 		return listening_before(client, touches, text, batch);
 	if (!session_get(client))
 		return JUDGE_MEMORY;
-	return batch_wait(batch, ledger_is_empty(&client->borrower.server->wire.ledger)
-	                             ? LEDGER_WAIT_PLACE
-	                             : LEDGER_WAIT_EMPTY);
+	return batch_wait(batch, ledger_is_empty(ledger) ? LEDGER_WAIT_PLACE : LEDGER_WAIT_EMPTY);
 }
 
 /* The statement is judged again. */
@@ -677,19 +650,14 @@ void session_run_unknown(struct client *client)
 	server_hold(client->borrower.server, HELD_STATE);
 }
 
-/* Whether it names a statement itself: one of the server, which need not be the client's. */
-static bool is_by_name(const struct statement *statement)
-{
-	return (statement->touches & (SQL_TOUCH_EXECUTE | SQL_TOUCH_PREPARE)) ||
-	       ((statement->touches & SQL_TOUCH_RELEASE) &&
-	        sql_kind_of(statement_query(statement)) != SQL_OTHER);
-}
-
 void session_use_execute(struct client *client, struct statement *statement, struct bytes text)
 {
-	bool is_nested = statement && is_by_name(statement);
 	struct sql_names names = { 0 };
-	unsigned int touches;
+	unsigned int touches = statement ? statement->touches : 0;
+	/* it names a statement itself: one of the server, which need not be the client's */
+	bool is_nested =
+	    (touches & (SQL_TOUCH_EXECUTE | SQL_TOUCH_PREPARE)) ||
+	    ((touches & SQL_TOUCH_RELEASE) && sql_kind_of(statement_query(statement)) != SQL_OTHER);
 
 	if (!session_is_watched(client))
 		return;
@@ -723,9 +691,7 @@ void session_deallocated(struct client *client)
 }
 
 /*
- * ---- session mode ----
- *
- * Session mode: what DISCARD ALL does not do between two clients.
+ * ---- session mode: what DISCARD ALL does not do between two clients ----
  *
  * What some functions keep in the session (connections of dblink, a replication origin) outlives
  * DISCARD ALL. So a server on which a client may have called them is closed when the client leaves.

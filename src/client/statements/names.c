@@ -21,8 +21,6 @@
 
 #define MENTIONED_MAX 255 /* bytes of a name that the client does not have, for an error */
 
-#define CAPACITY_MIN 4 /* names for which there is space at first */
-
 unsigned int client_statement_count(const struct client *client)
 {
 	return client->names ? client->names->count : 0;
@@ -81,16 +79,12 @@ struct client_statement *names_find(const struct client *client, const char *nam
 static bool add_entry(struct names *names, struct client_statement *entry)
 {
 	uint32_t place = place_of(names, entry->name);
+	struct client_statement **at =
+	    array_room(names->at, names->count, &names->capacity, sizeof(*at));
 
-	if (names->count == names->capacity) {
-		uint32_t capacity = names->capacity ? 2 * names->capacity : CAPACITY_MIN;
-		struct client_statement **at = realloc(names->at, capacity * sizeof(*at));
-
-		if (!at)
-			return false;
-		names->at = at;
-		names->capacity = capacity;
-	}
+	if (!at)
+		return false;
+	names->at = at;
 	memmove(&names->at[place + 1], &names->at[place],
 	        (names->count - place) * sizeof(*names->at));
 	names->at[place] = entry;
@@ -98,17 +92,6 @@ static bool add_entry(struct names *names, struct client_statement *entry)
 	names->size += entry->size;
 	names->exposed_count += entry->is_exposed;
 	return true;
-}
-
-static void remove_entry(struct names *names, const struct client_statement *entry)
-{
-	uint32_t place = place_of(names, entry->name);
-
-	names->count--;
-	names->size -= entry->size;
-	names->exposed_count -= entry->is_exposed;
-	memmove(&names->at[place], &names->at[place + 1],
-	        (names->count - place) * sizeof(*names->at));
 }
 
 void names_drop(struct client_statement **entryp)
@@ -154,7 +137,13 @@ struct client_statement *names_make(struct bytes name, struct statement *stateme
 /* Removes a name. */
 static void lose(struct names *names, struct client_statement *entry)
 {
-	remove_entry(names, entry);
+	uint32_t place = place_of(names, entry->name);
+
+	names->count--;
+	names->size -= entry->size;
+	names->exposed_count -= entry->is_exposed;
+	memmove(&names->at[place], &names->at[place + 1],
+	        (names->count - place) * sizeof(*names->at));
 	names_drop(&entry);
 }
 
@@ -244,16 +233,6 @@ static void free_change(struct name_change *change)
 	free(change);
 }
 
-/* What a server has parsed before that time does not count, but for the client's own Parse. */
-static usec_t answer_time(const struct name_change *change)
-{
-	const struct server_statement *there = NULL;
-
-	if (change->server_change)
-		there = server_statements_find(change->known, change->statement, true);
-	return there && there->state.done_at ? there->state.done_at : clock_now();
-}
-
 static void settle(struct ledger_change *base, bool is_done)
 {
 	struct name_change *change = change_of(base);
@@ -266,8 +245,14 @@ static void settle(struct ledger_change *base, bool is_done)
 	if (change->server_change)
 		change->server_change->settle(change->server_change, is_done);
 	if (kind == NAME_COMES && is_done) {
+		const struct server_statement *there = NULL;
+
+		if (change->server_change)
+			there = server_statements_find(change->known, change->statement, true);
 		entry->is_confirmed = true;
-		entry->parsed_at = answer_time(change);
+		/* What a server has parsed before does not count, but for this Parse. */
+		entry->parsed_at =
+		    there && there->state.done_at ? there->state.done_at : clock_now();
 	}
 	if (kind == NAME_GOES || kind == NAME_AWAITS_TYPES)
 		entry->is_changing = false;
@@ -581,17 +566,6 @@ static void add_ignored(struct exposing *exposing, enum ledger_kind kind, struct
 		exposing->is_failed = true;
 }
 
-/* Adds a Parse of the statement under the client's name, and nothing to the ledger. */
-static void add_parse(struct batch *batch, const struct client_statement *entry)
-{
-	struct bytes text = statement_text(names_statement(entry));
-	size_t name_size = strlen(entry->name) + 1;
-
-	batch_header(batch, 'P', name_size + text.count);
-	batch_copy(batch, bytes_of(entry->name, name_size));
-	batch_run(batch, text);
-}
-
 /*
  * The server must be asked for the name again, and its answer is in its own encoding. A longer name
  * would be cut.
@@ -610,16 +584,20 @@ static void expose(struct exposing *exposing, struct client_statement *entry)
 {
 	MESSAGE_STATIC(begin, 'Q', "SAVEPOINT \"" SCRATCH_NAME "\"");
 	MESSAGE_STATIC(back, 'Q', "ROLLBACK TO \"" SCRATCH_NAME "\"");
-	size_t size = statement_text(names_statement(entry)).count;
+	struct bytes text = statement_text(names_statement(entry));
+	size_t name_size = strlen(entry->name) + 1;
 
-	if (entry->is_exposed || exposing->size + size > EXPOSED_TEXTS_MAX ||
+	if (entry->is_exposed || exposing->size + text.count > EXPOSED_TEXTS_MAX ||
 	    !can_expose(exposing->client, entry))
 		return;
 	if (exposing->is_block && !exposing->size)
 		add_ignored(exposing, LEDGER_QUERY, MESSAGE_BYTES(begin));
-	exposing->size += size;
+	text = statement_text(names_statement(entry)); /* perhaps another one, in this scope */
+	exposing->size += text.count;
 	set_exposed(exposing->client->names, entry, true);
-	add_parse(exposing->batch, entry);
+	batch_header(exposing->batch, 'P', name_size + text.count);
+	batch_copy(exposing->batch, bytes_of(entry->name, name_size));
+	batch_run(exposing->batch, text);
 	add_ignored(exposing, LEDGER_PARSE, bytes_of("", 0));
 	exposing->is_failed |=
 	    !batch_sync(exposing->batch, exposing->client->borrower.server, LEDGER_OURS);
@@ -653,32 +631,6 @@ static void expose_words(struct exposing *exposing, struct bytes text)
 	}
 }
 
-/* Whether the text has one of the commands anywhere, perhaps in a string that is executed. */
-static bool has_command(struct bytes text)
-{
-	return bytes_contain(text, "execute") || bytes_contain(text, "allocate") ||
-	       bytes_contain(text, "prepare");
-}
-
-/* Whether the text is one statement, whose name sql_statements.c replaces. */
-static bool is_lone(struct bytes text)
-{
-	enum sql_kind kind = sql_kind_of(text);
-
-	return kind != SQL_OTHER && kind != SQL_UNSURE;
-}
-
-/* Exposes what SQL's PREPARE has made. */
-static void expose_prepared(struct exposing *exposing)
-{
-	const struct names *names = exposing->client->names;
-
-	for (uint32_t i = 0; i < names->count; i++) {
-		if (names->at[i]->is_sql)
-			expose(exposing, names->at[i]);
-	}
-}
-
 enum judgement exposed_before(struct client *client, const struct frame *frame, struct bytes in,
                               struct batch *batch)
 {
@@ -686,7 +638,9 @@ enum judgement exposed_before(struct client *client, const struct frame *frame, 
 	struct server *server = client->borrower.server;
 	const struct ledger *ledger = &server->wire.ledger;
 	struct exposing exposing = { .client = client, .batch = batch };
+	const struct names *names = client->names;
 	bool may_name, may_hide;
+	enum sql_kind kind;
 	struct bytes text;
 	const char *name;
 
@@ -695,10 +649,15 @@ enum judgement exposed_before(struct client *client, const struct frame *frame, 
 		return JUDGE_SEND;
 	if (in.count < frame->length)
 		text = bytes_of(NULL, 0); /* a part of it says nothing */
-	may_name = has_command(text);
+	/* one of the commands is anywhere, perhaps in a string that is executed */
+	may_name = bytes_contain(text, "execute") || bytes_contain(text, "allocate") ||
+	           bytes_contain(text, "prepare");
 	may_hide = !text.at || (sql_touch(text) & SQL_TOUCH_HIDDEN);
-	if ((!may_name && !may_hide) || (text.at && is_lone(text)))
+	if (!may_name && !may_hide)
 		return JUDGE_SEND;
+	kind = text.at ? sql_kind_of(text) : SQL_OTHER;
+	if (kind != SQL_OTHER && kind != SQL_UNSURE)
+		return JUDGE_SEND; /* one statement, whose name sql_statements.c replaces */
 	/* Nothing can be put before a text that the server may skip, or in a COPY. */
 	if (ledger_may_skip(ledger))
 		return JUDGE_SEND;
@@ -709,8 +668,10 @@ enum judgement exposed_before(struct client *client, const struct frame *frame, 
 	exposing.is_block = server->wire.status == 'T';
 	if (may_name)
 		expose_words(&exposing, text);
-	if (may_hide)
-		expose_prepared(&exposing);
+	for (uint32_t i = 0; may_hide && i < names->count; i++) {
+		if (names->at[i]->is_sql)
+			expose(&exposing, names->at[i]);
+	}
 	if (exposing.is_block && exposing.size)
 		add_ignored(&exposing, LEDGER_QUERY, MESSAGE_BYTES(end));
 	if (exposed_any(client)) {

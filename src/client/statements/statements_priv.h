@@ -2,9 +2,8 @@
 /*
  * Statements: the only interface between the relay and the files for prepared statements.
  *
- *   statements_judge.c   named, of the protocol      names.c    a client's names for them
- *   unnamed.c            the unnamed statement       inject.c   what else a server is sent
- *   sql_statements.c     PREPARE, EXECUTE, DEALLOCATE
+ *   statements_judge.c   of the protocol                names.c    a client's names for them
+ *   sql_statements.c     PREPARE, EXECUTE, DEALLOCATE   inject.c   what else a server is sent
  */
 #ifndef PGWEIR_CLIENT_STATEMENTS_STATEMENTS_PRIV_H
 #define PGWEIR_CLIENT_STATEMENTS_STATEMENTS_PRIV_H
@@ -14,7 +13,6 @@
 #include "../session/session_priv.h"
 
 struct channel;
-struct facts;
 struct pools_arrival;
 struct record;
 
@@ -40,7 +38,7 @@ static inline bool statements_can_wait(uint32_t seen, size_t count, uint32_t len
 enum judgement statements_judge(struct client *client, const struct frame *frame, struct bytes in,
                                 struct batch *batch, size_t *head);
 
-/* The unnamed statement of a client that has prepared one. unnamed.c */
+/* The unnamed statement of a client that has prepared one. */
 struct unnamed {
 	struct ledger_change change;   /* of each open Parse of the client */
 	uint32_t open_count;           /* number of these */
@@ -145,8 +143,9 @@ struct client_statement {
  */
 struct names {
 	struct client_statement **at;
-	uint32_t count, capacity;
+	uint32_t count;
 	uint32_t exposed_count;
+	size_t capacity;
 	size_t size;             /* of them and of their texts */
 	struct ledger_open open; /* changes that are not settled yet */
 	/* DEALLOCATE ALL or DISCARD ALL was sent, or a portal may execute it */
@@ -332,24 +331,13 @@ enum judgement statements_refuse(struct client *client, char type, const struct 
 enum judgement statements_refuse_name(struct client *client, char type, const char *name,
                                       struct batch *batch);
 
-/* ---- unnamed.c: the unnamed statement ---- */
-
-/* Handles a Parse. The text points into `in` until unnamed_keep(). */
-enum judgement unnamed_parse(struct client *client, const struct frame *frame, struct bytes in,
-                             struct batch *batch);
-
-/* Handles a Bind to this portal, or a Describe. JUDGE_SEND: what it needs was added before it. */
-enum judgement unnamed_use(struct client *client, char type, const char *portal,
-                           struct batch *batch);
+/* ---- statements_judge.c: the unnamed statement ---- */
 
 /*
  * A text is prepared without a name in place of the client's own statement, which is kept unless it
  * was bound, and prepared again when it is used. false: no memory.
  */
 bool unnamed_lend(struct client *client, struct batch *batch);
-
-/* Handles a Close: there is no unnamed statement any more. */
-void unnamed_drop(struct client *client, struct batch *batch);
 
 /*
  * Call when all received frames were judged, if batch->unnamed is not empty: keeps a text that was
@@ -365,11 +353,6 @@ bool unnamed_is_sql(const struct client *client);
 
 /* The ledger must have settled the open changes. */
 void unnamed_free(struct client *client);
-
-/* Write it as fields of the client's record for another process, and read it. false: not sent. */
-bool unnamed_write(const struct client *client, struct buf *record, struct channel *channel);
-void unnamed_read(struct client *client, struct record *record,
-                  const struct pools_arrival *arrival);
 
 /* ---- sql_statements.c: SQL's own PREPARE, EXECUTE and DEALLOCATE ---- */
 

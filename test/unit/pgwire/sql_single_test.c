@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pgwire/sql_single.c: texts that are one statement, those that only read, and similar ones.
+ * pgwire/sql_block.c: texts that are one statement, those that only read, and similar ones.
  */
-#include "pgweir/pgwire/sql_single.h"
+#include "pgweir/pgwire/sql_block.h"
 
 #include <stdio.h>
 #include <string.h>

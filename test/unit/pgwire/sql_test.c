@@ -159,27 +159,6 @@ START_TEST(sql_glance_answers)
 }
 END_TEST
 
-static const struct {
-	const char *text, *word;
-} firsts[] = {
-	{ "", "" },
-	{ "SELECT 1", "SELECT" },
-	{ " /* a /* b */ */ -- c\n insert\nINTO t", "insert" },
-	{ "with", "with" },
-	{ "(SELECT 1)", "" },
-	{ "/* SELECT", "" },
-	{ "\"select\"", "" },
-	{ "1", "" },
-};
-
-START_TEST(sql_first_word_answers)
-{
-	struct bytes word = sql_first_word(bytes_text(firsts[_i].text));
-
-	ck_assert_msg(bytes_are(word, firsts[_i].word), "%s", firsts[_i].text);
-}
-END_TEST
-
 int main(void)
 {
 	Suite *suite = suite_create("pgwire/sql");
@@ -188,7 +167,6 @@ int main(void)
 	tcase_add_loop_test(tests, sql_read_finds, 0, COUNT_OF(cases));
 	tcase_add_loop_test(tests, sql_glance_at_every_cut, 0, COUNT_OF(cases));
 	tcase_add_loop_test(tests, sql_glance_answers, 0, COUNT_OF(glances));
-	tcase_add_loop_test(tests, sql_first_word_answers, 0, COUNT_OF(firsts));
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
 }

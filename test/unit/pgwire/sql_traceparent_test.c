@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pgwire/sql_traceparent.c: which comments name a trace, at every cut.
+ * pgwire/sql_token.c: which comments name a trace, at every cut.
  */
-#include "pgweir/pgwire/sql_traceparent.h"
+#include "pgweir/pgwire/sql_token.h"
 
 #include "../unit.h"
 

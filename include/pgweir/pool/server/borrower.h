@@ -135,7 +135,7 @@ struct borrower {
 	bool wants_own : 1;    /* asks for values of sequences: waits for the server that it owns */
 	uint8_t waits_for : 4; /* enum ledger_wait: what it waits for before it sends more */
 	uint8_t rules : 4;     /* which of the pool's are for it: pool_rules() */
-	uint8_t gate;          /* of the client, who has no other room for it: client/gate.h */
+	uint8_t gate;          /* of the client, who has no other room for it: client/clients.h */
 	/* of it and the server that it had last: pool_sequences.c; 0: it has had none */
 	uint64_t pairing;
 	struct server *owned; /* the server that has its values of sequences; NULL: none, or gone */

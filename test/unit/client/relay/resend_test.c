@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/relay/resend.c: what is sent to another server when a server is lost; and what is not, as
+ * client/relay/late_begin.c: what is sent to another server when a server is lost; and what is not, as
  * it would be executed without what was before it. What a lost server has said, and when:
  * test/e2e/test_resend.py.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/relay/route.c: what may be read on a standby. Each case says what the client sends first,
+ * client/relay/causal.c: what may be read on a standby. Each case says what the client sends first,
  * its parameters, and the setting; and it is decided at every cut.
  */
 #include <string.h>
