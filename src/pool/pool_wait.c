@@ -253,7 +253,8 @@ void pool_wait_first(struct borrower *borrower, usec_t since)
 			break;
 	}
 	if (before) {
-		borrower->wait_number = before->wait_number - 1;
+		if (borrower->state != BORROWER_WAIT_DEDICATED) /* that has a wish in its place */
+			borrower->wait_number = before->wait_number - 1;
 		TAILQ_INSERT_BEFORE(before, borrower, wait_node);
 	} else {
 		TAILQ_INSERT_TAIL(line, borrower, wait_node);

@@ -32,6 +32,8 @@ static const struct script cases[] = {
 	  "a^ 1^? a<E. b^00p 2^ b<RSKZ c^ c<E." },
 	{ "it waits for a server that cannot be reached", "server_login_retry=20ms",
 	  "a^00d 1^R 1. a< 2~^ 2RSKZ a<RSKZ" },
+	{ "so do two, the first of them first", "server_login_retry=20ms",
+	  "a^00d 1^R 1. a< b^00d b< 2~^ 2. a< b< 3~^ 3RSKZ a<RSKZ 4^ b<RSKZ" },
 	{ "an idle server makes room", "pool_mode=transaction\ndefault_pool_size=1",
 	  "a^ 1^ a<RSKZ b^00d 1<X. 2^ b<RSKZ aQ 2< 3- bX 2<X. 3^ 3<Q" },
 	{ "a busy one too, when its turn has come", "pool_mode=transaction\ndefault_pool_size=1",
