@@ -12,6 +12,15 @@
 #define UNIT 1000 /* of what is charged: weights up to that make a difference */
 #define MEAN_OF 8 /* how many borrowers the mean is about */
 
+/* A borrower among the others. It is kept while it neither waits nor has a server. */
+struct fair_member {
+	UT_hash_handle hh;
+	struct borrower *borrower;
+	struct fair_group *group;      /* NULL: it neither waits nor has a server */
+	TAILQ_ENTRY(fair_member) node; /* while it waits */
+	uint64_t charged;              /* in advance, while it has a server */
+};
+
 struct fair_group {
 	UT_hash_handle hh; /* by class and name */
 	TAILQ_HEAD(fair_line, fair_member) waiting;
@@ -67,20 +76,18 @@ static void free_group(struct fair *fair, struct fair_group *group)
 
 /* ---- members ---- */
 
-struct fair_member *fair_find(const struct fair *fair, const struct borrower *borrower)
+static struct fair_member *find_member(const struct fair *fair, const struct borrower *borrower)
 {
 	return TABLE_GET_OWN(hh, fair->members, &borrower, sizeof(borrower));
 }
 
-struct fair_member *fair_member(struct fair *fair, struct borrower *borrower)
+/* NULL: no memory. */
+static struct fair_member *member_of(struct fair *fair, struct borrower *borrower)
 {
-	struct fair_member *member = fair_find(fair, borrower);
+	struct fair_member *member = find_member(fair, borrower);
 
-	if (member)
+	if (member || !(member = calloc(1, sizeof(*member))))
 		return member;
-	member = calloc(1, sizeof(*member));
-	if (!member)
-		return NULL;
 	member->borrower = borrower;
 	HASH_ADD_PTR(fair->members, borrower, member);
 	return member;
@@ -94,7 +101,7 @@ static void free_member(struct fair *fair, struct fair_member *member)
 
 void fair_forget(struct fair *fair, const struct borrower *borrower)
 {
-	struct fair_member *member = fair_find(fair, borrower);
+	struct fair_member *member = find_member(fair, borrower);
 
 	if (member)
 		free_member(fair, member);
@@ -192,9 +199,10 @@ static uint64_t charge_of(const struct fair_group *group, usec_t time)
 
 /* ---- waiting ---- */
 
-bool fair_wait(struct fair *fair, struct fair_member *member, const struct fair_who *who,
+bool fair_wait(struct fair *fair, struct borrower *borrower, const struct fair_who *who,
                bool is_first, usec_t now)
 {
+	struct fair_member *member = member_of(fair, borrower);
 	struct fair_group *group = member ? group_of(fair, who) : NULL;
 	struct line *line;
 
@@ -220,8 +228,9 @@ bool fair_wait(struct fair *fair, struct fair_member *member, const struct fair_
 	return true;
 }
 
-void fair_leave(struct fair *fair, struct fair_member *member)
+void fair_leave(struct fair *fair, const struct borrower *borrower)
 {
+	struct fair_member *member = find_member(fair, borrower);
 	struct fair_group *group = member ? member->group : NULL;
 
 	if (!group)
@@ -255,18 +264,18 @@ static const struct line *next_line(const struct fair *fair, usec_t now)
 	return starved ? starved : next;
 }
 
-struct fair_member *fair_next(const struct fair *fair, usec_t now)
+struct borrower *fair_next(const struct fair *fair, usec_t now)
 {
 	const struct line *line = next_line(fair, now);
 
-	return line ? TAILQ_FIRST(&group_at(line, 0)->waiting) : NULL;
+	return line ? TAILQ_FIRST(&group_at(line, 0)->waiting)->borrower : NULL;
 }
 
 /* ---- using a server ---- */
 
-void fair_lend(struct fair *fair, struct fair_member *member, const struct fair_who *who,
-               usec_t now)
+void fair_lend(struct fair *fair, struct borrower *borrower, const struct fair_who *who, usec_t now)
 {
+	struct fair_member *member = member_of(fair, borrower);
 	struct fair_group *group = member ? group_of(fair, who) : NULL;
 	struct line *line;
 
@@ -287,8 +296,9 @@ void fair_lend(struct fair *fair, struct fair_member *member, const struct fair_
 		heap_moved(&line->groups, &group->turn);
 }
 
-void fair_return(struct fair *fair, struct fair_member *member, usec_t used)
+void fair_return(struct fair *fair, const struct borrower *borrower, usec_t used)
 {
+	struct fair_member *member = find_member(fair, borrower);
 	struct fair_group *group = member ? member->group : NULL;
 
 	if (!group)
@@ -303,14 +313,15 @@ void fair_return(struct fair *fair, struct fair_member *member, usec_t used)
 	forget_unused(fair, group);
 }
 
-struct fair_member *fair_last(const struct fair *fair)
+struct borrower *fair_last(const struct fair *fair)
 {
 	for (int i = CLASSES - 1; i >= 0; i--) {
 		const struct line *line = &fair->lines[i];
 
 		if (line->groups.count)
 			return TAILQ_LAST(&group_at(line, line->groups.count - 1)->waiting,
-			                  fair_line);
+			                  fair_line)
+			    ->borrower;
 	}
 	return NULL;
 }

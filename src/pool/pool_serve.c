@@ -131,16 +131,12 @@ static void pool_reads_serve(struct pool *reads)
 
 static struct borrower *next_to_serve(struct pool *pool)
 {
-	struct borrower *head = pool_first(pool, BORROWER_WAITING);
+	struct borrower *head = pool_first(pool, BORROWER_WAITING), *next;
 
 	if (head && pool_is_choosy(pool))
 		return pool_standby_next(pool);
-	if (head && pool->fair) {
-		const struct fair_member *next = fair_next(pool->fair, pool_now(pool));
-
-		return next ? next->borrower : head;
-	}
-	return head;
+	next = head && pool->fair ? fair_next(pool->fair, pool_now(pool)) : NULL;
+	return next ? next : head;
 }
 
 /* The next one to be checked. What a borrower waits for is not held back from it. */

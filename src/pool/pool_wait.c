@@ -35,7 +35,7 @@ static void join_group(struct borrower *borrower, enum borrower_state state, boo
 	if (!pool->fair || state != BORROWER_WAITING)
 		return;
 	who = who_of(borrower, &pool->pools->group_text);
-	fair_wait(pool->fair, fair_member(pool->fair, borrower), &who, is_first, pool_now(pool));
+	fair_wait(pool->fair, borrower, &who, is_first, pool_now(pool));
 }
 
 static void leave_group(struct borrower *borrower, enum borrower_state state)
@@ -43,7 +43,7 @@ static void leave_group(struct borrower *borrower, enum borrower_state state)
 	struct fair *fair = borrower->pool->fair;
 
 	if (fair && state == BORROWER_WAITING)
-		fair_leave(fair, fair_find(fair, borrower));
+		fair_leave(fair, borrower);
 }
 
 void pool_fair_lend(struct borrower *borrower)
@@ -51,35 +51,33 @@ void pool_fair_lend(struct borrower *borrower)
 	struct pool *pool = borrower->pool;
 	struct fair_who who = who_of(borrower, &pool->pools->group_text);
 
-	fair_lend(pool->fair, fair_member(pool->fair, borrower), &who, pool_now(pool));
+	fair_lend(pool->fair, borrower, &who, pool_now(pool));
 }
 
 void pool_fair_part(struct pool *pool, const struct borrower *borrower, const struct server *server)
 {
-	fair_return(pool->fair, fair_find(pool->fair, borrower),
-	            pool_now(pool) - server->lease.lent_at);
+	fair_return(pool->fair, borrower, pool_now(pool) - server->lease.lent_at);
 }
 
+/* Within a group nobody is served before those who have come earlier. */
 bool pool_fair_passes(const struct borrower *borrower)
 {
 	const struct pool *pool = borrower->pool;
-	const struct fair_member *member, *next;
+	const struct borrower *next;
 
 	if (!pool->fair || borrower->state != BORROWER_WAITING || pool_is_choosy(pool))
 		return false;
-	member = fair_find(pool->fair, borrower);
 	next = fair_next(pool->fair, pool_now(pool));
-	return member && next && next->group != member->group &&
-	       next->borrower->wait_number > borrower->wait_number;
+	return next && next->wait_number > borrower->wait_number;
 }
 
 void pool_fair_tell(const struct pool *pool, struct buf *out)
 {
-	const struct fair_member *next = fair_next(pool->fair, pool_now(pool));
+	const struct borrower *next = fair_next(pool->fair, pool_now(pool));
 
 	if (!next)
 		return;
-	next->borrower->ops->tell_who(next->borrower, out);
+	next->ops->tell_who(next, out);
 	buf_add_text(out, " has come later and is served before: SHOW SHARES");
 }
 
@@ -544,10 +542,9 @@ void pool_shed(struct pool *pool)
 		pool->shed = (struct shed){ .began_at = now };
 	shed_look(&pool->shed, rule, now, wait_of_first(pool));
 	while (refuses(pool, waiting->count)) {
-		const struct fair_member *last = pool->fair ? fair_last(pool->fair) : NULL;
+		struct borrower *last = pool->fair ? fair_last(pool->fair) : NULL;
 
-		refuse_waiting(pool,
-		               last ? last->borrower : TAILQ_LAST(&waiting->list, borrower_list));
+		refuse_waiting(pool, last ? last : TAILQ_LAST(&waiting->list, borrower_list));
 	}
 	if (waiting->count || pool->shed.phase == SHED_REFUSES)
 		pool_wake_after(pool, now,

@@ -30,15 +30,6 @@
 struct fair;
 struct borrower;
 
-/* A borrower among the others. Zeroed: it neither waits nor has a server. */
-struct fair_member {
-	UT_hash_handle hh;
-	struct borrower *borrower;
-	struct fair_group *group;
-	TAILQ_ENTRY(fair_member) node; /* while it waits */
-	uint64_t charged;              /* in advance, while it has a server */
-};
-
 /* The group of a borrower. */
 struct fair_who {
 	struct bytes name;
@@ -50,32 +41,26 @@ struct fair_who {
 struct fair *fair_new(void);
 void fair_free(struct fair **fair);
 
-/* The member of a borrower, made if necessary. NULL: no memory. */
-struct fair_member *fair_member(struct fair *fair, struct borrower *borrower);
-
-/* The same if there is one; else NULL. fair_forget(): there is none from then on. */
-struct fair_member *fair_find(const struct fair *fair, const struct borrower *borrower);
-void fair_forget(struct fair *fair, const struct borrower *borrower);
-
-/* For the next four, member NULL is one without memory: it is in no group. */
-
 /* A borrower begins to wait. false: no memory; it is in no group, and fair_next() misses it. */
-bool fair_wait(struct fair *fair, struct fair_member *member, const struct fair_who *who,
+bool fair_wait(struct fair *fair, struct borrower *borrower, const struct fair_who *who,
                bool is_first, usec_t now);
 
 /* It waits no more. Safe if it does not. */
-void fair_leave(struct fair *fair, struct fair_member *member);
+void fair_leave(struct fair *fair, const struct borrower *borrower);
 
 /* Who is served next. NULL: nobody waits. */
-struct fair_member *fair_next(const struct fair *fair, usec_t now);
+struct borrower *fair_next(const struct fair *fair, usec_t now);
 
 /* The newest of a group that has used much, of the lowest class. NULL: nobody waits. */
-struct fair_member *fair_last(const struct fair *fair);
+struct borrower *fair_last(const struct fair *fair);
 
 /* A borrower that does not wait gets a server; it has used it for so long, and returns it. */
-void fair_lend(struct fair *fair, struct fair_member *member, const struct fair_who *who,
+void fair_lend(struct fair *fair, struct borrower *borrower, const struct fair_who *who,
                usec_t now);
-void fair_return(struct fair *fair, struct fair_member *member, usec_t used);
+void fair_return(struct fair *fair, const struct borrower *borrower, usec_t used);
+
+/* It has no server, does not wait, and may not come again. */
+void fair_forget(struct fair *fair, const struct borrower *borrower);
 
 /* What a group has; a key is a digit for its class, and its name. */
 struct fair_sum {

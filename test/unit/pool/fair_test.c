@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* pool/fair.c: a pool with a clock of its own, whose clients always wait again. */
 #include "pgweir/pool/fair.h"
+#include "pgweir/pool/server/borrower.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 /* A client, and how long each of its statements takes. */
 struct customer {
-	struct fair_member member;
+	struct borrower member;
 	char name[16];
 	unsigned int weight;
 	enum priority priority;
@@ -80,7 +81,7 @@ static void finish(struct shop *shop)
 static void serve(struct shop *shop)
 {
 	while (shop->busy < shop->servers) {
-		struct fair_member *member = fair_next(shop->fair, shop->now);
+		struct borrower *member = fair_next(shop->fair, shop->now);
 		struct customer *customer = (struct customer *)member;
 		struct fair_who who;
 
@@ -204,7 +205,7 @@ END_TEST
 static void visit(struct fair *fair, const char *name, struct fair_sum *sum)
 {
 	struct fair_who who = { bytes_text(name), 1, PRIORITY_NORMAL };
-	struct fair_member member = { 0 };
+	struct borrower member = { 0 };
 	char key[32];
 
 	snprintf(key, sizeof(key), "%c%s", '0' + PRIORITY_NORMAL, name);
@@ -214,6 +215,7 @@ static void visit(struct fair *fair, const char *name, struct fair_sum *sum)
 	fair_leave(fair, &member);
 	fair_lend(fair, &member, &who, USEC_PER_SEC);
 	fair_return(fair, &member, 1000);
+	fair_forget(fair, &member);
 }
 
 START_TEST(groups_that_were_left_make_way)
@@ -317,7 +319,7 @@ START_TEST(in_a_group_the_first_is_served_first)
 		fair_wait(shop.fair, &shop.customers[i].member, &who, i == 4, 0);
 	ck_assert_ptr_eq(fair_last(shop.fair), &shop.customers[3].member);
 	for (unsigned int i = 0; i < 5; i++) {
-		struct fair_member *next = fair_next(shop.fair, 0);
+		struct borrower *next = fair_next(shop.fair, 0);
 
 		ck_assert_ptr_eq(next, &shop.customers[(i + 4) % 5].member);
 		fair_leave(shop.fair, next);
