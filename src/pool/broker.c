@@ -14,6 +14,7 @@
 
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/container_of.h"
+#include "pgweir/base/text.h"
 
 /* ---- members ---- */
 
@@ -132,6 +133,101 @@ void broker_skip_ids(struct broker *broker, uint64_t last)
 		continue;
 }
 
+/*
+ * ---- outages ----
+ *
+ * Whether a line about a target is due.
+ *
+ *   fails --> WARNING --> still fails --> a WARNING each REPEAT --> answers --> LOG
+ *
+ * Hard here: neither too many nor too few lines. Attempts may fail every 50 ms, and a host may go
+ * down and up as fast. So two WARNINGs about one target are at least SPACING apart. An outage that
+ * ends before its WARNING is due is not logged, but its failures are included in the next line.
+ * There is no timer: a line is written when an attempt fails, so there are no lines about a host
+ * that no pool connects to.
+ */
+
+#define SPACING (60 * USEC_PER_SEC)
+#define REPEAT (300 * USEC_PER_SEC)
+#define OUTAGES_MAX 64 /* targets noted for one database; the one that changed first is dropped */
+
+static struct outage *find_outage(const struct tally *tally, const char *where)
+{
+	assert_locked(&tally->broker->lock);
+	TAILQ_EACH (outage, &tally->outages, node) {
+		if (strcmp(outage->where, where) == 0)
+			return outage;
+	}
+	return NULL;
+}
+
+static void forget_outage(struct tally *tally, struct outage *outage)
+{
+	assert_locked(&tally->broker->lock);
+	TAILQ_REMOVE(&tally->outages, outage, node);
+	tally->outage_count--;
+	free(outage);
+}
+
+static struct outage *add_outage(struct tally *tally, const char *where)
+{
+	struct outage *outage = calloc(1, sizeof(*outage));
+
+	if (!outage)
+		return NULL;
+	if (tally->outage_count == OUTAGES_MAX)
+		forget_outage(tally, TAILQ_FIRST(&tally->outages));
+	text_copy(outage->where, sizeof(outage->where), where);
+	TAILQ_INSERT_TAIL(&tally->outages, outage, node);
+	tally->outage_count++;
+	return outage;
+}
+
+bool share_note_outage(struct share *database, const char *where, usec_t now, struct outage *due)
+{
+	LOCKED(&database->member->broker->lock);
+	struct outage *outage = find_outage(database->tally, where);
+
+	if (!outage && !(outage = add_outage(database->tally, where)))
+		return false;
+	if (!outage->is_bad) {
+		outage->is_bad = true;
+		outage->is_said = false;
+		outage->since = now;
+	}
+	outage->failures++;
+	if (outage->said_at && now - outage->said_at < (outage->is_said ? REPEAT : SPACING))
+		return false;
+	*due = *outage;
+	outage->is_said = true;
+	outage->said_at = now;
+	outage->failures = 0;
+	return true;
+}
+
+bool share_end_outage(struct share *database, const char *where, usec_t now, usec_t *lasted)
+{
+	LOCKED(&database->member->broker->lock);
+	struct outage *outage = find_outage(database->tally, where);
+
+	if (!outage || !outage->is_bad)
+		return false;
+	outage->is_bad = false;
+	*lasted = now - outage->since;
+	return outage->is_said;
+}
+
+static void forget_outages(struct tally *tally)
+{
+	while (tally->outage_count)
+		forget_outage(tally, TAILQ_FIRST(&tally->outages));
+}
+
+void share_forget_outages(struct share *database)
+{
+	LOCKED(&database->member->broker->lock);
+	forget_outages(database->tally);
+}
 /* ---- tallies ---- */
 
 /* Takes the name. */
@@ -150,7 +246,7 @@ static struct tally *make_tally(struct broker *broker, enum tally_kind kind, str
 	TAILQ_INIT(&tally->wants);
 	TAILQ_INIT(&tally->claims);
 	tally->hosts.reach = &broker->reach;
-	outages_init(&tally->outages);
+	TAILQ_INIT(&tally->outages);
 	TABLE_ADD(hh, &broker->secret, broker->tallies, tally->name.at, tally->name.count, tally);
 	return tally;
 }
@@ -167,7 +263,7 @@ static void free_tally(struct tally *tally)
 	buf_free(&tally->baseline);
 	cluster_part(tally);
 	hosts_done(&tally->hosts);
-	outages_done(&tally->outages);
+	forget_outages(tally);
 	credentials_release(&tally->shown);
 	catalog_reading_release(&tally->catalog.reading);
 	free(tally->sizing);

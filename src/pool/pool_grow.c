@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pgweir/base/container_of.h"
-
 #include "listening_priv.h"
 #include "server/server_priv.h"
 
@@ -344,11 +342,6 @@ static void dedicated_login_failed(struct server *server, const struct err *err,
  * notice one after the other that the same host is down.
  */
 
-static struct outages *outages_of(const struct server *server)
-{
-	return &server->pool->database->cap.share.tally->outages;
-}
-
 /* The target of a server: its host as in the entry, and the address if that is different. */
 static const char *where_is(const struct server *server, char *out, size_t size)
 {
@@ -392,15 +385,14 @@ static void log_outage(const struct server *server, const struct outage *outage,
 /* PostgreSQL at this server's address has answered. */
 static void outage_of_server_over(struct server *server)
 {
-	const struct database *database = server->pool->database;
+	struct database *database = server->pool->database;
 	struct logger log = { server->pool->pools->shared.log, NULL };
 	char where[OUTAGE_WHERE_SIZE];
 	usec_t lasted;
 
-	if (!outages_of(server)->count)
-		return;
-	if (outages_over(outages_of(server), where_is(server, where, sizeof(where)),
-	                 loop_now(server->pool->pools->shared.loop), &lasted))
+	if (database->cap.share.tally->outage_count &&
+	    share_end_outage(&database->cap.share, where_is(server, where, sizeof(where)),
+	                     pool_now(server->pool), &lasted))
 		log_kept(&log, LOG_LEVEL_INFO, "host up",
 		         "%s: PostgreSQL at %s answers again after %lld s", database->name, where,
 		         (long long)(lasted / USEC_PER_SEC));
@@ -409,7 +401,7 @@ static void outage_of_server_over(struct server *server)
 /* The login of this server has failed, for any reason. */
 static void outage_of_server(struct server *server, const struct err *err)
 {
-	usec_t now = loop_now(server->pool->pools->shared.loop);
+	usec_t now = pool_now(server->pool);
 	char where[OUTAGE_WHERE_SIZE];
 	struct outage outage;
 
@@ -421,8 +413,8 @@ static void outage_of_server(struct server *server, const struct err *err)
 			log_warning(&server->log, "%s", err->text);
 		return;
 	}
-	if (outages_failed(outages_of(server), where_is(server, where, sizeof(where)), now,
-	                   &outage))
+	if (share_note_outage(&server->pool->database->cap.share,
+	                      where_is(server, where, sizeof(where)), now, &outage))
 		log_outage(server, &outage, err, now);
 }
 

@@ -131,7 +131,7 @@ static void configure_database(struct database *database, const struct config *o
 	permit_set_limit(&database->cap.share, config_max_db_connections(pools->config, after),
 	                 after ? after->guaranteed_servers : 0);
 	if (change != CLOSE_NONE)
-		outages_clear(&database->cap.share.tally->outages);
+		share_forget_outages(&database->cap.share);
 	/* If it comes back, it is a new one, also in a loop that has not forgotten it yet. */
 	if (!after)
 		database->is_paused = database->is_disabled = false;

@@ -16,7 +16,7 @@
  * so it is done only when a server is opened or closed, a client connects or disconnects, or a
  * limit is reached. Reading takes none.
  *
- * Order of locks: the broker's, then those of outages, reach or a roster, then a loop's letters;
+ * Order of locks: the broker's, then those of reach or a roster, then a loop's letters;
  * reach before roster. crew_hold() with none. `./test/run tsan` reports other orders.
  */
 #ifndef PGWEIR_POOL_BROKER_H
@@ -35,13 +35,13 @@
 #include "pgweir/loop/loop.h"
 #include "pgweir/pool/clusters.h"
 #include "pgweir/pool/catalog.h"
-#include "pgweir/pool/outages.h"
 #include "pgweir/pool/server/site.h"
 
 struct share;
 struct tally;
 
 TAILQ_HEAD(share_list, share);
+TAILQ_HEAD(outage_list, outage);
 TAILQ_HEAD(claimant_list, claimant);
 
 /* The atomic fields are for all; the others for the files of the broker. */
@@ -138,7 +138,8 @@ struct tally {
 	struct cluster *_Atomic cluster;
 	TAILQ_ENTRY(tally) cluster_node;
 	bool needs_roles;            /* of the cluster */
-	struct outages outages;      /* of a database */
+	struct outage_list outages;  /* of a database */
+	atomic_uint outage_count;    /* 0: share_end_outage() has nothing to do */
 	struct catalog_news catalog; /* of a catalog */
 	atomic_uint vacated; /* of a database: how often its idle servers were to be closed */
 	/* of a pool, what its clients have authenticated with, and how often that has changed */
@@ -340,6 +341,29 @@ static inline unsigned int tally_staying(const struct tally *tally)
 
 	return servers > leaving ? servers - leaving : 0;
 }
+
+/* ---- outages of a database: targets that could not be reached have one line for an outage ---- */
+
+#define OUTAGE_WHERE_SIZE 384 /* size of a text with a host name, an address and a port */
+
+/* A target (a host, or one of its addresses) that fails now, or failed recently. */
+struct outage {
+	TAILQ_ENTRY(outage) node;
+	usec_t since;          /* valid if is_bad: time of the first failure */
+	usec_t said_at;        /* time of the last WARNING; 0: there was none */
+	unsigned int failures; /* number since then, including this one */
+	bool is_bad;           /* it has failed, and no connection has succeeded since */
+	bool is_said;          /* a WARNING was written for this outage */
+	char where[OUTAGE_WHERE_SIZE];
+};
+
+/* A failure. true: a line is due; *due: a copy of the outage as it was before that line. */
+bool share_note_outage(struct share *database, const char *where, usec_t now, struct outage *due);
+
+/* A connection has succeeded. true: a line is due; *lasted: the length of the outage. */
+bool share_end_outage(struct share *database, const char *where, usec_t now, usec_t *lasted);
+
+void share_forget_outages(struct share *database);
 
 /* ---- wants of pools ---- */
 

@@ -12,7 +12,6 @@
 
 #include "pgweir/base/text.h"
 #include "pgweir/client/session.h"
-#include "pgweir/client/session.h"
 #include "pgweir/pool/catalog.h"
 
 #define TRANSACTION_ROW(COLUMN)                                                                  \

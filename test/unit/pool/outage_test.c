@@ -1,13 +1,43 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/outages.c: when a log line is due, with a clock controlled by the cases.
+ * pool/broker.c, outages: when a log line is due, with a clock controlled by the cases.
  */
-#include "pgweir/pool/outages.h"
+#include "pgweir/pool/broker.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "../unit.h"
+
+/* A loop's share in a database. */
+static struct stage {
+	struct loop *loop;
+	struct broker *broker;
+	struct broker_member member;
+	struct share database;
+} stage;
+
+static void on_woken(struct share *share) { (void)share; }
+
+static void raise_stage(void)
+{
+	stage = (struct stage){ .loop = loop_new(NULL),
+		                .broker = broker_new(1, NULL),
+		                .database.on_woken = on_woken };
+	broker_join(stage.broker, &stage.member, stage.loop);
+	ck_assert(share_open(&stage.database, &stage.member, TALLY_DATABASE, "app", ""));
+}
+
+/* What was noted is freed with the database. */
+static void strike_stage(void)
+{
+	share_close(&stage.database);
+	broker_leave(&stage.member);
+	broker_free(&stage.broker);
+	loop_free(&stage.loop);
+}
+
+static unsigned int noted(void) { return stage.database.tally->outage_count; }
 
 /*
  * A script, a word each.
@@ -35,13 +65,12 @@ static const struct {
 
 START_TEST(lines_are_due)
 {
-	struct outages outages;
 	usec_t now = 1000 * USEC_PER_SEC, lasted = 0;
 	long long number = 0;
 	struct outage outage;
 	bool is_due;
 
-	outages_init(&outages);
+	raise_stage();
 	for (const char *at = cases[_i].script; *at; at++) {
 		const char *says = cases[_i].says;
 
@@ -57,14 +86,15 @@ START_TEST(lines_are_due)
 			break;
 		case 'f':
 		case 'F':
-			is_due = outages_failed(&outages, "here", now, &outage);
+			is_due = share_note_outage(&stage.database, "here", now, &outage);
 			ck_assert_msg(is_due == (*at == 'F'), "%s: at %s", says, at);
 			if (is_due)
 				number = outage.failures;
 			break;
 		case 'o':
 		case 'O':
-			ck_assert_msg(outages_over(&outages, "here", now, &lasted) == (*at == 'O'),
+			ck_assert_msg(share_end_outage(&stage.database, "here", now, &lasted) ==
+			                  (*at == 'O'),
 			              "%s: at %s", says, at);
 			number = lasted / USEC_PER_SEC;
 			break;
@@ -72,43 +102,43 @@ START_TEST(lines_are_due)
 			break;
 		}
 	}
-	outages_done(&outages);
+	strike_stage();
 }
 END_TEST
 
 START_TEST(each_place_for_itself)
 {
-	struct outages outages;
 	struct outage outage;
 	usec_t lasted;
 
-	outages_init(&outages);
-	ck_assert_uint_eq(outages.count, 0);
-	ck_assert(outages_failed(&outages, "one", 1, &outage));
-	ck_assert_uint_eq(outages.count, 1);
-	ck_assert(outages_failed(&outages, "other", 2, &outage));
-	ck_assert(!outages_over(&outages, "third", 3, &lasted));
-	ck_assert(outages_over(&outages, "one", 3, &lasted));
-	outages_done(&outages);
-	ck_assert_uint_eq(outages.count, 0);
+	raise_stage();
+	ck_assert_uint_eq(noted(), 0);
+	ck_assert(share_note_outage(&stage.database, "one", 1, &outage));
+	ck_assert_uint_eq(noted(), 1);
+	ck_assert(share_note_outage(&stage.database, "other", 2, &outage));
+	ck_assert(!share_end_outage(&stage.database, "third", 3, &lasted));
+	ck_assert(share_end_outage(&stage.database, "one", 3, &lasted));
+	share_forget_outages(&stage.database);
+	ck_assert_uint_eq(noted(), 0);
+	strike_stage();
 }
 END_TEST
 
 /* The number of remembered addresses per name is limited. */
 START_TEST(places_have_a_limit)
 {
-	struct outages outages;
 	struct outage outage;
 	char where[16];
 
-	outages_init(&outages);
+	raise_stage();
 	for (int i = 0; i < 1000; i++) {
 		snprintf(where, sizeof(where), "10.0.0.%d", i);
-		ck_assert(outages_failed(&outages, where, i, &outage));
+		ck_assert(share_note_outage(&stage.database, where, i, &outage));
 	}
-	ck_assert_uint_eq(outages.count, 64);
-	outages_done(&outages);
-	ck_assert_uint_eq(outages.count, 0);
+	ck_assert_uint_eq(noted(), 64);
+	share_forget_outages(&stage.database);
+	ck_assert_uint_eq(noted(), 0);
+	strike_stage();
 }
 END_TEST
 
