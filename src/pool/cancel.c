@@ -12,7 +12,6 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
 #include "pgweir/pgwire/message.h"
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "pgweir/base/text.h"
-#include "pgweir/pool/pools.h"
 
 #include "pool_priv.h"
 
@@ -15,27 +14,19 @@
  * belongs to its pool: on another database the same name may be another user.
  */
 
-static void forget_secret(struct role *role)
-{
-	if (role->secret)
-		explicit_bzero(role->secret, strlen(role->secret));
-	free(role->secret);
-	role->secret = NULL;
-}
-
 void role_configure(struct pools *pools, struct role *role)
 {
 	const struct user *user = users_find(pools->users, role->name);
+	const char *former = role->secret, *secret = user ? user->secret.text : NULL;
 
 	role->entry = config_entry(pools->config, ENTRY_USER, role->name);
 	permit_set_limit(&role->cap.share, config_max_user_connections(pools->config, role->entry),
 	                 role->entry ? role->entry->guaranteed_servers : 0);
-	if (user ? role->secret && strcmp(role->secret, user->secret.text) == 0 : !role->secret)
+	role->secret = secret;
+	if (secret ? former && strcmp(former, secret) == 0 : !former)
 		return; /* what clients authenticated with is still valid */
 	role->secret_version++;
 	credentials_release(&role->credentials);
-	forget_secret(role);
-	role->secret = user ? strdup(user->secret.text) : NULL;
 	if (user)
 		role->credentials = credentials_of_secret(&user->secret, false);
 }
@@ -67,7 +58,6 @@ void role_free(struct pools *pools, struct role *role)
 	share_close(&role->cap.share);
 	TAILQ_REMOVE(&pools->roles, role, node);
 	credentials_release(&role->credentials);
-	forget_secret(role);
 	slab_put(&pools->role_slab, role);
 }
 
@@ -142,7 +132,6 @@ struct database *database_add(struct pools *pools, const char *name,
 	TAILQ_INIT(&database->reads);
 	TABLE_ADD_STR(hh, &pools->secret, pools->database_table, database->name, database);
 	TAILQ_INSERT_TAIL(&pools->databases, database, node);
-	pools->database_count++;
 	return database;
 }
 

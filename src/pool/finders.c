@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "pgweir/auth/digest.h"
-#include "pgweir/base/container_of.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/net/fetch.h"
 #include "pgweir/net/tls.h"

@@ -25,7 +25,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/message.h"
@@ -149,7 +148,8 @@ static void free_channel(struct listening *listening, struct listened *channel)
 
 static struct listened *find_listened(const struct listening *listening, struct bytes name)
 {
-	return TABLE_GET(hh, &listening->secret, listening->channels, name.at, name.count);
+	return TABLE_GET(hh, &listening->pool->pools->secret, listening->channels, name.at,
+	                 name.count);
 }
 
 static struct listened *get_listened(struct listening *listening, struct bytes name)
@@ -164,7 +164,8 @@ static struct listened *get_listened(struct listening *listening, struct bytes n
 	TAILQ_INIT(&channel->subscriptions);
 	channel->size = (uint32_t)name.count;
 	memcpy(channel->name, name.at, name.count);
-	TABLE_ADD(hh, &listening->secret, listening->channels, channel->name, name.count, channel);
+	TABLE_ADD(hh, &listening->pool->pools->secret, listening->channels, channel->name,
+	          name.count, channel);
 	set_stale(listening, channel);
 	return channel;
 }
@@ -570,7 +571,6 @@ static struct listening *listening_new(struct pool *pool, const char *encoding)
 	TAILQ_INIT(&listening->listeners);
 	TAILQ_INIT(&listening->asking);
 	TAILQ_INIT(&listening->stale);
-	hash_key_draw(&listening->secret);
 	hash_key_draw(&name);
 	snprintf(listening->mark_channel, sizeof(listening->mark_channel),
 	         MARK_CHANNEL_PREFIX "%016llx%016llx", (unsigned long long)name.half[0],

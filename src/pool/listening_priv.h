@@ -85,7 +85,6 @@ struct listening {
 	struct listened *channels;
 	struct subscription *subscriptions;
 	struct listened_list stale;
-	struct hash_key secret;
 	struct buf kept; /* notifications that a successor got after its mark */
 	bool is_lost;
 	struct err err; /* why */

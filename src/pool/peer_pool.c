@@ -141,22 +141,21 @@ static bool read_secret(struct peers *peers, const char *path, struct err *err)
 
 bool peer_pool_read_peers(struct peers *peers, const struct config *config, struct err *err)
 {
-	const char *name = config->peers_dns, *colon = strrchr(name, ':');
-	long port = colon ? strtol(colon + 1, NULL, 10) : 0;
+	struct bytes host = bytes_text(config->peers_dns);
+	int port = config_host_port(&host, 0);
 
 	*peers = (struct peers){ .is_on = false };
-	if (!*name)
+	if (!host.count)
 		return true;
 	if (config->peer_id)
 		return err_set(err, ERR_CONFIG, "peers_dns excludes peer_id");
-	if (!colon || colon == name || colon - name > CONFIG_PEER_HOST_MAX || port < 1 ||
-	    port > UINT16_MAX || colon[1 + strspn(colon + 1, "0123456789")])
-		return err_set(err, ERR_CONFIG, "peers_dns: \"%s\" is not name:port", name);
-	memcpy(peers->host, name, (size_t)(colon - name));
-	peers->peer = (struct config_peer){ .id = PEER_BY_DNS,
-		                            .host = peers->host,
-		                            .port = (int)port,
-		                            .pool_size = CONFIG_INHERIT };
+	if (!port || host.count > CONFIG_PEER_HOST_MAX)
+		return err_set(err, ERR_CONFIG, "peers_dns: \"%s\" is not name:port",
+		               config->peers_dns);
+	memcpy(peers->host, host.at, host.count);
+	peers->peer = (struct config_peer){
+		.id = PEER_BY_DNS, .host = peers->host, .port = port, .pool_size = CONFIG_INHERIT
+	};
 	return read_secret(peers, config->peers_secret_file, err);
 }
 
@@ -395,12 +394,10 @@ static void name_pool(struct peer_pool *pool, const struct config_peer *peer)
 static void remove_pool(struct peer_pool *pool)
 {
 	struct pools *pools = pool->queue.pools;
-	struct peer_pools *peers = &pools->peers;
 
 	loop_undefer(pools->shared.loop, &pool->serve_task);
-	HASH_DEL(peers->table, pool);
-	peers->count--;
-	slab_put(&peers->pool_slab, pool);
+	HASH_DEL(pools->peers.table, pool);
+	slab_put(&pools->peers.pool_slab, pool);
 }
 
 static bool has_space_for_forward(const struct peer_pool *pool, const struct config_peer *peer)
@@ -445,7 +442,6 @@ static struct peer_pool *find_or_add(struct pools *pools, const struct config_pe
 	cancel_queue_init(&pool->queue, pools);
 	name_pool(pool, peer);
 	HASH_ADD_INT(peers->table, id, pool);
-	peers->count++;
 	return pool;
 }
 

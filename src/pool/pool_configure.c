@@ -173,12 +173,6 @@ void pool_hear_news(struct pool *pool)
 
 #define ENDING_MOST (10 * USEC_PER_SEC) /* also without cancel_wait_timeout */
 
-static struct timer_queue *limit_queue(const struct pool *pool, usec_t limit,
-                                       void (*on_due)(struct timer *timer))
-{
-	return loop_timer_queue(pool->pools->shared.loop, limit, on_due);
-}
-
 /* The entry's own password, or the secret of a forced user in auth_file. */
 static void configure_credentials(struct pool *pool)
 {
@@ -386,6 +380,7 @@ void pool_configure(struct pool *pool)
 	struct config_times times = config_times(config, entry, user, NULL);
 	unsigned int weight = (unsigned int)(entry->weight * (user ? user->weight : 1));
 	usec_t check = config->server_check_delay, ending = config->cancel_wait_timeout;
+	struct loop *loop = pool_loop(pool);
 
 	if (!ending || ending > ENDING_MOST)
 		ending = ENDING_MOST;
@@ -414,14 +409,16 @@ void pool_configure(struct pool *pool)
 	pool_fair_configure(pool);
 	pool->site.entry = entry;
 	pool->site.limits = (struct server_limits){
-		.connect = limit_queue(pool, config->server_connect_timeout, server_connect_due),
-		.idle = limit_queue(pool, config->server_idle_timeout, pool_idle_due),
-		.check =
-		    config_check_query(config) ? limit_queue(pool, check, server_check_due) : NULL,
-		.life = limit_queue(pool, pool->limits.lifetime, pool_life_due),
-		.times = server_times_of(pool->pools->shared.loop, &times),
-		.ending = limit_queue(pool, ending, pool_ending_due),
-		.grace = limit_queue(pool, config->cancel_grace, pool_grace_due),
+		.connect =
+		    loop_timer_queue(loop, config->server_connect_timeout, server_connect_due),
+		.idle = loop_timer_queue(loop, config->server_idle_timeout, pool_idle_due),
+		.check = config_check_query(config)
+		             ? loop_timer_queue(loop, check, server_check_due)
+		             : NULL,
+		.life = loop_timer_queue(loop, pool->limits.lifetime, pool_life_due),
+		.times = server_times_of(loop, &times),
+		.ending = loop_timer_queue(loop, ending, pool_ending_due),
+		.grace = loop_timer_queue(loop, config->cancel_grace, pool_grace_due),
 		.retry_gap = config->server_login_retry > RETRY_GAP_MIN ? config->server_login_retry
 		                                                        : RETRY_GAP_MIN,
 	};

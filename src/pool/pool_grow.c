@@ -48,6 +48,23 @@ static unsigned int most_now(struct pool *pool)
 	return may_use_reserve(pool) ? pool_limits_most(&pool->limits) : size;
 }
 
+/* Closes an idle server whose standby is too far behind: another one needs its place. */
+static bool make_space(struct pool *reads)
+{
+	struct server *server;
+
+	if (!reads->limits.has_lag_limit || reads->share.tally->leaving_count)
+		return false;
+	TAILQ_FOREACH_REVERSE(server, &reads->servers[SERVER_IDLE], server_list, place.node)
+	{
+		if (!pool_is_behind(server))
+			continue;
+		pool_close_server(server, CLOSE_HOST_BEHIND);
+		return true;
+	}
+	return false;
+}
+
 static bool take_permit(struct pool *pool, struct permit *permit)
 {
 	unsigned int most = most_now(pool);
@@ -55,7 +72,7 @@ static bool take_permit(struct pool *pool, struct permit *permit)
 	if (share_servers(&pool->share) < most &&
 	    pool_take_permit(pool, most, FOR_BORROWERS, permit))
 		return true;
-	return pool_standby_make_space(pool) && share_servers(&pool->share) < most &&
+	return make_space(pool) && share_servers(&pool->share) < most &&
 	       pool_take_permit(pool, most, FOR_BORROWERS, permit);
 }
 

@@ -4,8 +4,6 @@
 
 #include <stdio.h>
 
-#include "pgweir/base/container_of.h"
-
 #include "server/server_priv.h"
 
 /* ---- unused pools: pool_idle_timeout ---- */
@@ -101,10 +99,8 @@ void pool_note_home(struct server *server)
 	                  pool->queues[BORROWER_NEWCOMER].count ||
 	                  pool->queues[BORROWER_WAIT_DEDICATED].count;
 
-	if (!is_awaited && !is_wanted(server))
-		return;
-	pool->has_come_home = true;
-	pool_wake(pool);
+	if (is_awaited || is_wanted(server))
+		pool_wake(pool);
 }
 
 /* ---- the proof: HELD_STEP ---- */

@@ -135,6 +135,7 @@ bool pool_await_welcome(struct borrower *borrower, struct err *err)
 static bool ask(struct borrower *borrower, struct err *err)
 {
 	struct pool *pool = borrower->pool;
+	const struct server *owned = pool_owned(borrower);
 
 	if (pool->pools->is_ending)
 		return err_close(err, CLOSE_SERVER_SHUTDOWN);
@@ -144,7 +145,7 @@ static bool ask(struct borrower *borrower, struct err *err)
 		return false;
 	if (borrower->wants_place)
 		pool_stand(borrower, BORROWER_WAIT_PLACE);
-	else if (borrower->wants_own && pool_lacks_own(borrower))
+	else if (borrower->wants_own && owned && !pool_is_home(owned->state))
 		pool_stand(borrower, BORROWER_WAIT_OWN);
 	else
 		pool_stand(borrower, BORROWER_WAITING);
@@ -199,12 +200,9 @@ void pool_lend(struct server *server, struct borrower *borrower)
 /* The server that the borrower owns, if it can be lent. */
 static struct server *own_server(const struct borrower *borrower)
 {
-	struct server *server = borrower->owned;
+	struct server *server = pool_owned(borrower);
 
-	return server && server->pool == borrower->pool && server->state == SERVER_IDLE &&
-	               pool_may_lend(server)
-	           ? server
-	           : NULL;
+	return server && server->state == SERVER_IDLE && pool_may_lend(server) ? server : NULL;
 }
 
 /* Without a library that the borrower does not want; if none is coming, one is closed. Rare. */

@@ -19,8 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pgweir/base/container_of.h"
-
 #include "server/server_priv.h"
 
 static const struct {
@@ -106,7 +104,7 @@ struct cap_host *pools_find_cap_host(const struct pools *pools, const char *name
 	return TABLE_GET(hh, &pools->secret, pools->host_table, name, strlen(name));
 }
 
-/* Where a server is or connects to, by address. NULL: it is not known yet, or no memory. */
+/* Where a server that does not count there yet is, by address; held. NULL: not known, no memory. */
 static struct cap_host *host_of(struct pools *pools, const struct server *server)
 {
 	char text[CAP_HOST_NAME_MAX + 1];
@@ -122,7 +120,7 @@ static struct cap_host *host_of(struct pools *pools, const struct server *server
 	host = pools_find_cap_host(pools, text);
 	if (!host)
 		host = add_host(pools, bytes_text(text));
-	return host ? hold_host(host) : NULL;
+	return host && host != server->place.cap_host ? hold_host(host) : NULL;
 }
 
 /* ---- idle servers ---- */
@@ -344,10 +342,8 @@ bool pool_may_connect(struct server *server)
 		.waits = !block->wanted_host && !pool_is_blocked(pool),
 	};
 
-	if (!host || host == server->place.cap_host) {
-		release_host(pool->pools, &host);
+	if (!host)
 		return true;
-	}
 	give_host(server);
 	ask.permit.of[OF_HOST] = host->cap.share.tally;
 	if (permit_take(&ask, &pool->pools->member) == PERMIT_GRANTED) {
@@ -368,10 +364,8 @@ void pools_note_host(struct pools *pools, struct server *server)
 	struct cap_host *host = host_of(pools, server);
 	struct permit *permit = &server->place.permit, there = { 0 };
 
-	if (!host || host == server->place.cap_host) {
-		release_host(pools, &host);
+	if (!host)
 		return;
-	}
 	there.of[OF_HOST] = host->cap.share.tally;
 	if (server->site->is_watch) /* no limit keeps it from its host */
 		permit->of[OF_ALL] = there.of[OF_ALL] = pools->cap.share.tally;
@@ -433,7 +427,7 @@ void pool_make_way(struct pool *pool)
 {
 	evict_for(pool);
 	if (pool->queues[BORROWER_WAITING].count || !pool->pools->with.broker->blocked_count ||
-	    !(pool->has_come_home || pool->server_counts[SERVER_IDLE]))
+	    !(pool->server_counts[SERVER_IDLE] || pool->server_counts[SERVER_USED]))
 		return;
 	/* Its borrowers have left, or got another: another pool may use the slot. */
 	offer(&pool->database->cap);

@@ -227,9 +227,6 @@ bool pool_host_answers(const struct server *server);
 /* Why an idle server must be closed because of its host; CLOSE_NONE: it may stay. */
 enum close_reason pool_host_reason(const struct server *server);
 
-/* Adds to a text what is known about each host. */
-void pool_tell_hosts(const struct pool *pool, struct buf *out);
-
 /* ---- limits of servers: pool_limits.c ---- */
 
 /* Who a server is for. */
@@ -494,16 +491,21 @@ void pool_disown(struct server *server);
 /* A borrower that waits for the server that it owns waits for any one from now on, as the first. */
 void pool_await_no_more(struct borrower *borrower);
 
-static inline bool pool_waits_for_own(const struct borrower *borrower)
+/* The server that the borrower owns, if this pool lends it again. NULL: none. */
+static inline struct server *pool_owned(const struct borrower *borrower)
 {
-	const struct server *server = borrower->owned;
+	struct server *server = borrower->owned;
 
-	return borrower->wants_own && server && server->pool == borrower->pool &&
-	       !server_is_over(server) && !server->close_reason;
+	return server && server->pool == borrower->pool && !server_is_over(server) &&
+	               !server->close_reason
+	           ? server
+	           : NULL;
 }
 
-/* Whether another one has the server that the borrower owns. */
-bool pool_lacks_own(const struct borrower *borrower);
+static inline bool pool_waits_for_own(const struct borrower *borrower)
+{
+	return borrower->wants_own && pool_owned(borrower);
+}
 
 /* Whether the values of another borrower are so new that a question is likely. */
 bool pool_is_kept(const struct server *server, const struct borrower *borrower);
@@ -548,11 +550,6 @@ void listening_count_stuck(struct pool *pool);
 void listening_forget_all(struct pool *pool);
 
 /* ---- reads on standbys: pool_standby.c ---- */
-
-bool pool_standby_has_idle(const struct pool *reads);
-
-/* Closes an idle server whose standby is too far behind: another one needs its place. */
-bool pool_standby_make_space(struct pool *reads);
 
 /* An idle server that suits the borrower, preferably its last one; or NULL. */
 struct server *pool_standby_suitable(const struct borrower *borrower);

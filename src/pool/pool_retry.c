@@ -120,34 +120,6 @@ bool pool_is_unfit(const struct err *err)
 	}
 }
 
-/* ---- for people ---- */
-
-static const char *state_of(const struct roster_row *row, enum host_admin admin)
-{
-	if (admin != HOST_ENABLED)
-		return admin == HOST_DRAINING ? "drained" : "disabled";
-	if (row->is_lost)
-		return "lost";
-	return row->is_fenced ? "fenced" : roster_role_name(row->known.role);
-}
-
-void pool_tell_hosts(const struct pool *pool, struct buf *out)
-{
-	const struct hosts *hosts = pool->site.hosts;
-	struct roster_row row;
-
-	for (unsigned int i = 0; roster_row_at(pool->site.roster, i, &row); i++) {
-		const char *name = row.host < hosts->count ? hosts->list[row.host].name : "";
-		char address[ADDRESS_TEXT_SIZE];
-
-		buf_printf(out, "%s%s %s", i ? ", " : "",
-		           row.address.family == AF_UNSPEC
-		               ? name
-		               : address_format_host(&row.address, address, sizeof(address)),
-		           state_of(&row, clusters_admin(pool->pools->with.broker, name)));
-	}
-}
-
 /* ---- failed logins ---- */
 
 /* Whether logins failed at all hosts so recently that it is too early for another attempt. */
@@ -344,6 +316,7 @@ void pool_turn_hasty_away(struct pool *pool)
 	if (!has_no_host(pool, &err) && (!is_out(pool, &err) || pool->is_hopeful))
 		return;
 	pool->probes_until = pool_now(pool) + PROBE_TIME;
+	/* one whose dedicated server is being launched waits for the result */
 	for (int state = BORROWER_NEWCOMER; state <= BORROWER_WAIT_DEDICATED; state++) {
 		TAILQ_FOREACH_SAFE (borrower, &pool->queues[state].list, wait_node, next) {
 			if (!borrower->is_hasty)
@@ -368,7 +341,7 @@ void pool_hurry(struct borrower *borrower, bool is_hasty)
 	if (borrower->is_hasty == is_hasty)
 		return;
 	borrower->is_hasty = is_hasty;
-	if (borrower->state == BORROWER_CONNECT_DEDICATED || !borrower_waits(borrower))
+	if (!borrower_waits(borrower) && !borrower->awaits_place)
 		return;
 	pool->hasty_count += is_hasty ? 1 : -1u;
 	pool_wake(pool);

@@ -31,8 +31,6 @@
 
 #include <stdlib.h>
 
-#include "pgweir/base/container_of.h"
-
 #include "server/server_priv.h"
 
 #define STATEMENTS 1024
@@ -149,14 +147,6 @@ void pool_sequences_return(struct server *server, struct borrower *borrower)
 }
 
 /* ---- the server of an owner ---- */
-
-bool pool_lacks_own(const struct borrower *borrower)
-{
-	const struct server *server = borrower->owned;
-
-	return server && server->pool == borrower->pool && !pool_is_home(server->state) &&
-	       !server_is_over(server) && !server->close_reason;
-}
 
 void pool_await_no_more(struct borrower *borrower)
 {

@@ -2,9 +2,6 @@
 /* A pool's turn: borrowers that belong to another pool move, then those that wait are served. */
 #include "pool_priv.h"
 
-#include "pgweir/base/container_of.h"
-#include "pgweir/pool/pools.h"
-
 #include "server/server_priv.h"
 
 /*
@@ -67,10 +64,22 @@ static void pool_move_members(struct pool *pool)
  * be used, the pool for clients serves all. The pool for reads then tries to connect on its own.
  */
 
+/* The servers of a standby that is too far behind stay: it may have caught up soon. */
+static bool has_idle(const struct pool *reads)
+{
+	if (!reads->limits.has_lag_limit)
+		return reads->server_counts[SERVER_IDLE];
+	TAILQ_EACH (server, &reads->servers[SERVER_IDLE], place.node) {
+		if (!pool_is_behind(server))
+			return true;
+	}
+	return false;
+}
+
 /* Whether a borrower that asks now gets a server on a standby soon. */
 static bool can_serve(struct pool *reads)
 {
-	if (pool_standby_has_idle(reads) || pool_has_host(reads))
+	if (has_idle(reads) || pool_has_host(reads))
 		return true;
 	pool_keep_trying(reads);
 	return false;
@@ -204,7 +213,7 @@ void pool_serve(struct task *task)
 	if (!pool_is_held(pool))
 		pool_dedicated_grow(pool);
 	/* First: the pool's loops could pass the server on among them, and no other pool get it. */
-	if (pool->has_come_home &&
+	if (pool->server_counts[SERVER_IDLE] &&
 	    (pool->queues[BORROWER_WAITING].count || pool->share.tally->want_count))
 		pool_yield(pool);
 	if (!pool_is_held(pool))
@@ -229,7 +238,6 @@ void pool_serve(struct task *task)
 	pool_trade(pool);
 	pool_pass_on(pool);
 	pool_make_way(pool);
-	pool->has_come_home = false;
 }
 
 /* ---- what servers call ---- */

@@ -3,36 +3,6 @@
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
-/* ---- standbys that are too far behind ---- */
-
-/* The servers of such a standby stay: it may have caught up soon. */
-bool pool_standby_has_idle(const struct pool *reads)
-{
-	if (!reads->limits.has_lag_limit)
-		return reads->server_counts[SERVER_IDLE];
-	TAILQ_EACH (server, &reads->servers[SERVER_IDLE], place.node) {
-		if (!pool_is_behind(server))
-			return true;
-	}
-	return false;
-}
-
-bool pool_standby_make_space(struct pool *reads)
-{
-	struct server *server;
-
-	if (!reads->limits.has_lag_limit || reads->share.tally->leaving_count)
-		return false;
-	TAILQ_FOREACH_REVERSE(server, &reads->servers[SERVER_IDLE], server_list, place.node)
-	{
-		if (!pool_is_behind(server))
-			continue;
-		pool_close_server(server, CLOSE_HOST_BEHIND);
-		return true;
-	}
-	return false;
-}
-
 /* ---- causal_reads ---- */
 
 /* After a failover, a standby that does not follow the new primary has other WAL than that. */

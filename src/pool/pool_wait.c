@@ -272,11 +272,6 @@ void pool_wait_move(struct borrower *borrower, enum borrower_state next)
 	from->count--;
 	TAILQ_INSERT_TAIL(&to->list, borrower, wait_node);
 	to->count++;
-	/* a borrower whose dedicated server is being launched is not refused */
-	if (borrower->is_hasty && next == BORROWER_CONNECT_DEDICATED)
-		pool->hasty_count--;
-	else if (borrower->is_hasty && borrower->state == BORROWER_CONNECT_DEDICATED)
-		pool->hasty_count++;
 	tell_places(pool, borrower->state);
 	borrower->state = next;
 }

@@ -7,8 +7,6 @@
  */
 #include <time.h>
 
-#include "pgweir/base/container_of.h"
-
 #include "pool_priv.h"
 
 static enum wait_reason reason_of_target(enum target_session_attrs target)
@@ -127,7 +125,7 @@ static const struct server *longest_of(const struct database *database)
 {
 	const struct server *longest = NULL;
 
-	if (!database || database->pool_count > HOLDER_POOLS_MAX)
+	if (!database || HASH_COUNT(database->pool_table) > HOLDER_POOLS_MAX)
 		return NULL;
 	for (const struct pool *pool = database->pool_table; pool; pool = pool->hh.next)
 		longest = pool_wait_longer(longest, longest_lent(pool));
@@ -137,10 +135,11 @@ static const struct server *longest_of(const struct database *database)
 static const struct server *longest_of_role(const struct pools *pools, const char *role)
 {
 	const struct server *longest = NULL;
+	unsigned int left = HOLDER_POOLS_MAX;
 
-	if (pools->pool_count > HOLDER_POOLS_MAX)
-		return NULL;
 	TAILQ_EACH (pool, &pools->list, node) {
+		if (!left--)
+			return NULL;
 		if (strcmp(pool->role->name, role) == 0)
 			longest = pool_wait_longer(longest, longest_lent(pool));
 	}
@@ -168,11 +167,8 @@ const struct server *pool_wait_holder(const struct pools *pools, const struct po
 
 static void add_holder(const struct server *server, struct buf *out)
 {
-	usec_t now;
+	usec_t now = pool_now(server->pool);
 
-	if (!server)
-		return;
-	now = loop_now(server->pool->pools->shared.loop);
 	buf_add_text(out, "; longest held by ");
 	server->lease.borrower->ops->tell_who(server->lease.borrower, out);
 	buf_printf(out, " for %lld s, %s",
@@ -186,7 +182,7 @@ static void add_servers(unsigned int count, struct buf *out)
 	buf_printf(out, "%u server%s", count, count == 1 ? "" : "s");
 }
 
-static void explain_full(const struct pool *pool, const struct server *holder, struct buf *out)
+static void explain_full(const struct pool *pool, struct buf *out)
 {
 	int size = pool->limits.size;
 
@@ -198,15 +194,13 @@ static void explain_full(const struct pool *pool, const struct server *holder, s
 	if (pool->server_counts[SERVER_ENDING])
 		buf_printf(out, "; %u being canceled or closed",
 		           pool->server_counts[SERVER_ENDING]);
-	add_holder(holder, out);
 }
 
-static void explain_failure(const struct pool *pool, const struct server *holder, struct buf *out)
+static void explain_failure(const struct pool *pool, struct buf *out)
 {
 	usec_t now = pool_now(pool), due = pool_due(pool);
 	struct err failure;
 
-	(void)holder;
 	if (!hosts_are_failing(pool->site.hosts, &failure))
 		return;
 	buf_add_text(out, failure.text);
@@ -215,7 +209,7 @@ static void explain_failure(const struct pool *pool, const struct server *holder
 		           (long long)((due - now + USEC_PER_SEC - 1) / USEC_PER_SEC));
 }
 
-static void explain_cap(const struct pool *pool, const struct server *holder, struct buf *out)
+static void explain_cap(const struct pool *pool, struct buf *out)
 {
 	const struct cap *cap = pool_blocked_by(pool);
 
@@ -226,11 +220,10 @@ static void explain_cap(const struct pool *pool, const struct server *holder, st
 	if (cap->kind == CAP_HOST)
 		buf_printf(out, ", host %s", container_of(cap, struct cap_host, cap)->name);
 	pool_tell_pins(pool, out);
-	add_holder(holder, out);
 }
 
 /* PAUSE and SUSPEND, of all databases or of this one. */
-static void explain_hold(const struct pool *pool, const struct server *holder, struct buf *out)
+static void explain_hold(const struct pool *pool, struct buf *out)
 {
 	bool is_of_all = pools_are_held(pool->pools);
 	const struct hold *hold = is_of_all ? &pool->pools->hold : &pool->database->hold;
@@ -238,29 +231,46 @@ static void explain_hold(const struct pool *pool, const struct server *holder, s
 	char text[64];
 	struct tm parts;
 
-	(void)holder;
 	if (!*hold->by || !localtime_r(&wall, &parts) ||
 	    !strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S %Z", &parts))
 		return;
 	buf_printf(out, "%s since %s", hold->by, text);
 }
 
-static void explain_hosts(const struct pool *pool, const struct server *holder, struct buf *out)
+static const char *state_of(const struct roster_row *row, enum host_admin admin)
 {
-	(void)holder;
-	pool_tell_hosts(pool, out);
+	if (admin != HOST_ENABLED)
+		return admin == HOST_DRAINING ? "drained" : "disabled";
+	if (row->is_lost)
+		return "lost";
+	return row->is_fenced ? "fenced" : roster_role_name(row->known.role);
 }
 
-static void explain_pins(const struct pool *pool, const struct server *holder, struct buf *out)
+static void explain_hosts(const struct pool *pool, struct buf *out)
 {
-	(void)holder;
+	const struct hosts *hosts = pool->site.hosts;
+	struct roster_row row;
+
+	for (unsigned int i = 0; roster_row_at(pool->site.roster, i, &row); i++) {
+		const char *name = row.host < hosts->count ? hosts->list[row.host].name : "";
+		char address[ADDRESS_TEXT_SIZE];
+
+		buf_printf(out, "%s%s %s", i ? ", " : "",
+		           row.address.family == AF_UNSPEC
+		               ? name
+		               : address_format_host(&row.address, address, sizeof(address)),
+		           state_of(&row, clusters_admin(pool->pools->with.broker, name)));
+	}
+}
+
+static void explain_pins(const struct pool *pool, struct buf *out)
+{
 	buf_printf(out, "max_pinned_servers %d", pool->limits.max_pinned);
 	pool_tell_pins(pool, out);
 }
 
-static void explain_share(const struct pool *pool, const struct server *holder, struct buf *out)
+static void explain_share(const struct pool *pool, struct buf *out)
 {
-	(void)holder;
 	pool_fair_tell(pool, out);
 	pool_tell_pins(pool, out);
 }
@@ -272,7 +282,7 @@ static void explain_share(const struct pool *pool, const struct server *holder, 
 
 static const struct {
 	const char *name, *hint;
-	void (*explain)(const struct pool *pool, const struct server *holder, struct buf *out);
+	void (*explain)(const struct pool *pool, struct buf *out);
 } reasons[WAIT_REASONS] = {
 	[WAIT_SUSPENDED] = { "suspended", "RESUME in the console ends it.", explain_hold },
 	[WAIT_PAUSED] = { "paused", "RESUME in the console ends it.", explain_hold },
@@ -311,8 +321,12 @@ const char *pool_wait_reason_name(enum wait_reason reason) { return reasons[reas
 void pool_wait_explain_all(const struct pool *pool, enum wait_reason reason,
                            const struct server *holder, struct buf *out)
 {
+	size_t before = out->count;
+
 	if (reasons[reason].explain)
-		reasons[reason].explain(pool, holder, out);
+		reasons[reason].explain(pool, out);
+	if (holder && out->count > before)
+		add_holder(holder, out);
 }
 
 /* From 1. Beyond what servers can serve it does not matter: a long queue is not walked. */

@@ -47,51 +47,43 @@ static void judge_sessions(struct pool *pool)
 	}
 }
 
-static bool is_same_tls(const struct config *one, const struct config *other)
-{
-	return one->server_tls_sslmode == other->server_tls_sslmode &&
-	       one->server_tls_negotiation == other->server_tls_negotiation;
-}
-
-/* Why a pool's servers must be replaced; CLOSE_NONE: they are kept. */
+/*
+ * Why a pool's servers must be replaced; CLOSE_NONE: they are kept. *keeps_hosts: only those of
+ * some hosts, as the entries differ by nothing but their lists of hosts.
+ */
 static enum close_reason changed_by(const struct database *database,
-                                    const struct config_database *after, const struct config *old)
+                                    const struct config_database *after, const struct config *old,
+                                    bool *keeps_hosts)
 {
+	const struct config *config = database->pools->config;
 	const struct config_database *before = database->entry;
-
-	if (!before || !after || !old ||
-	    !config_database_same_server(before, after, database->name) ||
-	    strcmp(config_hosts(old, before), config_hosts(database->pools->config, after)) != 0)
-		return CLOSE_ENTRY_CHANGED;
-	return is_same_tls(old, database->pools->config) ? CLOSE_NONE : CLOSE_SERVER_TLS_CHANGED;
-}
-
-/* ---- hosts that were added or removed ---- */
-
-/* Whether the entries differ only by their lists of hosts, and have a host in common. */
-static bool is_same_but_hosts(const struct config_database *before,
-                              const struct config_database *after, const struct database *database,
-                              const struct config *old)
-{
-	const char *list, *former;
 	struct config_database copy;
+	const char *list, *former;
 	struct bytes host;
+	bool is_same_list;
 
+	*keeps_hosts = false;
 	if (!before || !after || !old)
-		return false;
+		return CLOSE_ENTRY_CHANGED;
 	copy = *before;
 	copy.host = after->host;
 	copy.hosts_from = after->hosts_from;
 	if (!config_database_same_server(&copy, after, database->name))
-		return false;
-	list = config_hosts(database->pools->config, after);
+		return CLOSE_ENTRY_CHANGED;
+	list = config_hosts(config, after);
 	former = config_hosts(old, before);
-	for (unsigned int i = 0; config_host_next(&former, &host); i++) {
-		if (config_host_number(list, config_hosts(old, before), i) >= 0)
-			return true;
-	}
-	return false;
+	is_same_list = strcmp(list, former) == 0;
+	if (old->server_tls_sslmode != config->server_tls_sslmode ||
+	    old->server_tls_negotiation != config->server_tls_negotiation)
+		return is_same_list ? CLOSE_SERVER_TLS_CHANGED : CLOSE_ENTRY_CHANGED;
+	if (is_same_list)
+		return CLOSE_NONE;
+	for (unsigned int i = 0; config_host_next(&former, &host); i++)
+		*keeps_hosts |= config_host_number(list, config_hosts(old, before), i) >= 0;
+	return CLOSE_ENTRY_CHANGED;
 }
+
+/* ---- hosts that were added or removed ---- */
 
 /* Servers of hosts that are in both lists stay, under their new number. */
 static void keep_hosts(struct pool *pool, const char *before)
@@ -124,9 +116,7 @@ static void configure_database(struct database *database, const struct config *o
 	database->is_auto = !after;
 	if (!after)
 		after = config_database_auto(pools->config);
-	change = changed_by(database, after, old);
-	keeps_hosts =
-	    is_same_but_hosts(before, after, database, old) && is_same_tls(old, pools->config);
+	change = changed_by(database, after, old, &keeps_hosts);
 	database->entry = after;
 	permit_set_limit(&database->cap.share, config_max_db_connections(pools->config, after),
 	                 after ? after->guaranteed_servers : 0);
@@ -359,12 +349,6 @@ static void each_pool(struct pools *pools, struct database *database,
 	}
 }
 
-static void wake_pool(struct pool *pool, enum close_reason reason)
-{
-	(void)reason;
-	pool_wake(pool);
-}
-
 static void note_hold(const struct pools *pools, struct hold *hold, const char *by)
 {
 	hold->since = loop_now(pools->shared.loop);
@@ -382,7 +366,8 @@ void pools_pause(struct pools *pools, struct database *database, const char *by)
 void pools_resume(struct pools *pools, struct database *database)
 {
 	*(database ? &database->is_paused : &pools->is_paused) = false;
-	each_pool(pools, database, wake_pool, CLOSE_NONE);
+	TAILQ_EACH (pool, &pools->list, node)
+		pool_wake(pool);
 	host_watches_update(pools);
 }
 

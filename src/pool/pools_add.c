@@ -2,8 +2,6 @@
 /* Databases and pools are added when they are asked for, and freed when nothing uses them. */
 #include <assert.h>
 
-#include "pgweir/base/container_of.h"
-
 #include "pool_priv.h"
 
 /* ---- freeing: what is unused, or was removed by a reload ---- */
@@ -42,8 +40,6 @@ static void forget_pool(struct pool *pool)
 	share_close(&pool->share);
 	HASH_DEL(pool->database->pool_table, pool);
 	TAILQ_REMOVE(&pools->list, pool, node);
-	pool->database->pool_count--;
-	pools->pool_count--;
 	pool->role->pool_count--;
 	role_forget_unused(pools, pool->role);
 	slab_put(&pools->pool_slab, pool);
@@ -80,7 +76,6 @@ void pools_forget_database(struct database *database)
 	share_close(&database->cap.share);
 	HASH_DEL(pools->database_table, database);
 	TAILQ_REMOVE(&pools->databases, database, node);
-	pools->database_count--;
 	slab_put(&pools->database_slab, database);
 }
 
@@ -222,9 +217,7 @@ static struct pool *add_pool(struct database *database, struct role *role,
 	cancel_queue_init(&pool->cancels, pools);
 	HASH_ADD_PTR(database->pool_table, filed_by, pool);
 	TAILQ_INSERT_TAIL(&pools->list, pool, node);
-	database->pool_count++;
 	role->pool_count++;
-	pools->pool_count++;
 	pool_configure(pool);
 	pool_find_welcome(pool);
 	pool_hear_news(pool);

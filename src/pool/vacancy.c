@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pgweir/base/container_of.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/sql_block.h"
 

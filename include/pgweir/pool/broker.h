@@ -51,7 +51,7 @@ struct broker {
 	struct hash_key secret;
 	struct reach reach;           /* of the hosts of all pools */
 	atomic_uint_fast64_t last_id; /* given to a client or server */
-	atomic_uint admitted_count;   /* see broker_admitted() */
+	atomic_uint admitted_count;   /* clients that count for max_client_conn */
 	/* servers in letters: what waits for servers to close or rest waits for them, too */
 	atomic_uint moving_count;
 	atomic_uint blocked_count; /* pools in the queues of all caps */
@@ -209,12 +209,6 @@ void broker_leave(struct broker_member *member);
 
 /* An id for a client or server; higher than all before. */
 static inline uint64_t broker_next_id(struct broker *broker) { return ++broker->last_id; }
-
-/* Clients that count for max_client_conn. */
-static inline unsigned int broker_admitted(const struct broker *broker)
-{
-	return broker->admitted_count;
-}
 
 /* Ids up to this one are in use already. */
 void broker_skip_ids(struct broker *broker, uint64_t last);

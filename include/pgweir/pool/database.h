@@ -61,9 +61,8 @@ struct database {
 	struct cap cap;                      /* max_db_connections */
 	const struct config_database *entry; /* of the current snapshot; NULL: being removed */
 	struct pool *pool_table;             /* its pools, by role */
-	unsigned int pool_count;
-	unsigned int server_count; /* all but CLOSING; in this loop */
-	unsigned int busy_count;   /* in LENT, CHECKING, RESETTING and CANCELED */
+	unsigned int server_count;           /* all but CLOSING; in this loop */
+	unsigned int busy_count;             /* in LENT, CHECKING, RESETTING and CANCELED */
 	unsigned int close_needed_count;
 	unsigned int client_count;  /* by database_count_client() */
 	uint64_t client_limit_hits; /* clients refused by max_db_client_connections */
@@ -97,9 +96,8 @@ struct role {
 	unsigned int client_count;             /* clients logged in under this name: role_enter() */
 	uint64_t client_limit_hits;            /* clients refused by max_user_client_connections */
 	const struct credentials *credentials; /* derived from `secret`; NULL: of no use */
-	/* as in auth_file; NULL: not in auth_file */
-	char *secret;
-	unsigned int secret_version; /* changes with each change of the secret */
+	const char *secret;                    /* as in pools->users; NULL: not in auth_file */
+	unsigned int secret_version;           /* changes with each change of the secret */
 	char name[CONFIG_USER_NAME_MAX + 1];
 };
 

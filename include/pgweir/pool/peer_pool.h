@@ -74,7 +74,6 @@ struct peer_pool {
 /* Part of struct pools. */
 struct peer_pools {
 	struct peer_pool *table;
-	unsigned int count;
 	struct slab pool_slab, forward_slab;
 };
 

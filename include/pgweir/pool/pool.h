@@ -183,8 +183,6 @@ struct pool {
 	bool was_told_unknown;     /* that servers stay because session state cannot be read */
 	bool asks_sequences; /* a client has asked for values of sequences: pool_sequences.c */
 	signed char *sequence_scores; /* of writing statements; NULL: none yet */
-	/* a server was returned while borrowers waited: pool_serve() lends it */
-	bool has_come_home;
 	/* when a server was last closed for server_lifetime: closings are spaced */
 	usec_t lifetime_close_at;
 	struct task serve_task;

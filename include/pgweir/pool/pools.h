@@ -48,10 +48,9 @@ struct pools {
 	struct users *users;         /* one reference */
 	struct statements statements;
 	struct socket_options server_sockets;
-	struct hash_key secret; /* hash key of the next two tables */
+	struct hash_key secret; /* hash key of its tables of names */
 	struct database *database_table;
 	struct database_list databases;
-	unsigned int database_count;
 	struct role *role_table;
 	struct cap cap;              /* max_server_connections */
 	struct cap_host *host_table; /* max_host_connections */
@@ -59,7 +58,6 @@ struct pools {
 	bool is_capped;              /* by one of these two */
 	struct role_list roles;
 	struct pool_list list;
-	unsigned int pool_count;
 	/* all, in order of ids; those that moved here from another loop behind them */
 	struct server_list servers;
 	unsigned int server_count;    /* all but CLOSING */

@@ -106,7 +106,7 @@ static int64_t login_clients(const struct lane *lane)
 	LIST("users", users(lane))                                                                 \
 	LIST("peers", lane->number ? 0 : config_entry_count(lane->pools->config, ENTRY_PEER))      \
 	LIST("pools", pools(lane))                                                                 \
-	LIST("peer_pools", lane->pools->peers.count)                                               \
+	LIST("peer_pools", HASH_COUNT(lane->pools->peers.table))                                   \
 	LIST("free_clients", lane->clients->slab.free_count)                                       \
 	LIST("used_clients", lane->clients->count - lane->clients->state_counts[CLIENT_LINGERING]) \
 	LIST("login_clients", login_clients(lane))                                                 \

@@ -53,13 +53,14 @@ static bool are_many(const struct cursor *cursor)
 {
 	const struct pools *pools = cursor->lanes->at->pools;
 
-	return pools->database_count > MANY_NAMES || users_count(pools->users) > MANY_NAMES;
+	return HASH_COUNT(pools->database_table) > MANY_NAMES ||
+	       users_count(pools->users) > MANY_NAMES;
 }
 
 /* Whether the cursor skips this database, as it was never used and there are many. */
 static bool leaves_out(const struct cursor *cursor, const struct database *database)
 {
-	bool is_used = database->pool_count || database->has_gone || database->client_count ||
+	bool is_used = database->pool_table || database->has_gone || database->client_count ||
 	               database->is_paused || database->is_disabled;
 
 	return cursor->skips_unused && !is_used && are_many(cursor);

@@ -109,7 +109,7 @@ static void of_process(const struct cursor *cursor, const struct lane *lane, str
 	(void)cursor;
 	limits[0] = (struct limit){ .name = "max_client_conn",
 		                    .value = pools->config->max_client_conn,
-		                    .used = broker_admitted(pools->with.broker),
+		                    .used = pools->with.broker->admitted_count,
 		                    .hits = clients->limit_hits };
 	limits[1] = (struct limit){ .name = "max_server_connections",
 		                    .value = pools->config->max_server_connections,

@@ -123,7 +123,7 @@ static void average_of(const struct show_source *source, const struct stats *old
 static bool has_counted(const struct cursor *cursor, const struct database *database)
 {
 	(void)cursor;
-	return database->pool_count || database->has_gone;
+	return database->pool_table || database->has_gone;
 }
 
 static void add_database(const struct database *database, struct stats *counted)

@@ -83,7 +83,7 @@ static void crowd_refuse(struct client *client)
 
 	clients->limit_hits++;
 	err_close(&err, CLOSE_CLIENT_LIMIT);
-	err_detail(&err, "%u of %d", broker_admitted(clients->pools->with.broker),
+	err_detail(&err, "%u of %d", clients->pools->with.broker->admitted_count,
 	           clients->config->max_client_conn);
 	log_crowd(clients, err.detail);
 	refuse_crowd(client, &err);
