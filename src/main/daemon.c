@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The daemon: creates all modules, connects them, and runs.
+ * The daemon and main(): creates all modules, connects them, and runs.
  *
  *   listener --> clients --> pools --> servers
  *                  |

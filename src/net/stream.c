@@ -33,35 +33,67 @@
 #include "stream_priv.h"
 #include "tls_priv.h"
 
-/* ---- buffers ---- */
+/*
+ * ---- buffers ----
+ *
+ * Freed buffers are kept for reuse, chained through their own memory; not those that contained
+ * a secret.
+ */
+
+#define FREE_SIZE_MAX ((size_t)4 * 1024 * 1024) /* bytes of all free buffers that are kept */
 
 static size_t count_of(const struct stream_buf *buffer)
 {
 	return buffer ? buffer->buf.count - buffer->begin : 0;
 }
 
+/* Returns a free buffer of first_size bytes; NULL: there is none. */
+static char *take_free(struct stream_pool *pool)
+{
+	char *at = pool->free_list;
+
+	if (!at)
+		return NULL;
+	memcpy(&pool->free_list, at, sizeof(void *));
+	pool->free_size -= pool->first_size;
+	return at;
+}
+
+/* Adds a buffer to the free ones. false: it is secret, has another size, or enough are free. */
+static bool give_free(struct stream_pool *pool, const struct buf *buf)
+{
+	if (buf->capacity != pool->first_size || buf->is_secret ||
+	    pool->free_size + buf->capacity > FREE_SIZE_MAX)
+		return false;
+	memcpy(buf->at, &pool->free_list, sizeof(void *));
+	pool->free_list = buf->at;
+	pool->free_size += buf->capacity;
+	return true;
+}
+
 void stream_buf_free(struct stream_pool *pool, struct stream_buf **buffer)
 {
 	if (!*buffer)
 		return;
-	buf_free(&(*buffer)->buf);
+	if (!give_free(pool, &(*buffer)->buf))
+		buf_free(&(*buffer)->buf);
 	slab_give(&pool->buffers, buffer);
 }
 
 /* Adds bytes to *buffer, which is created if it is NULL. false: no memory. */
 static bool add(struct stream_pool *pool, struct stream_buf **buffer, const void *at, size_t count)
 {
-	struct buf *buf;
-
-	if (!*buffer)
+	if (!*buffer) {
 		*buffer = slab_take(&pool->buffers);
-	if (!*buffer)
-		return false;
-	buf = &(*buffer)->buf;
-	if (!buf->at && count <= pool->first_size)
-		buf_reserve(buf, pool->first_size);
-	buf_add(buf, at, count);
-	return buf_ok(buf);
+		if (!*buffer)
+			return false;
+		if (count <= pool->first_size && ((*buffer)->buf.at = take_free(pool)))
+			(*buffer)->buf.capacity = pool->first_size;
+		else if (count <= pool->first_size)
+			buf_reserve(&(*buffer)->buf, pool->first_size);
+	}
+	buf_add(&(*buffer)->buf, at, count);
+	return buf_ok(&(*buffer)->buf);
 }
 
 /* A handshake reads by itself. */
@@ -223,7 +255,7 @@ static void bulk_answered(struct stream *stream)
 void stream_pool_init(struct stream_pool *pool, size_t first_size)
 {
 	*pool = (struct stream_pool){
-		.first_size = first_size,
+		.first_size = first_size < sizeof(void *) ? sizeof(void *) : first_size,
 		.leave_unsent = leave_unsent,
 	};
 	slab_init(&pool->buffers, "iobuf_cache", sizeof(struct stream_buf));
@@ -233,6 +265,10 @@ void stream_pool_init(struct stream_pool *pool, size_t first_size)
 
 void stream_pool_done(struct stream_pool *pool)
 {
+	char *at;
+
+	while ((at = take_free(pool)))
+		free(at);
 	slab_done(&pool->buffers);
 	stream_secure_slots_free(&pool->tls_slots);
 	slab_done(&pool->tls);
@@ -246,25 +282,32 @@ static void stop_reading(struct stream *stream)
 	watch_set(&stream->watch, stream->out ? WATCH_WRITE : 0);
 }
 
+static ssize_t receive_rest(struct stream *stream, char *at, bool *is_full)
+{
+	size_t most = stream->allowance < STREAM_READ_SIZE ? stream->allowance : STREAM_READ_SIZE;
+	ssize_t done = socket_receive(stream->watch.fd, at, most);
+
+	*is_full = done == (ssize_t)STREAM_READ_SIZE;
+	if (done > 0)
+		stream->allowance -= (uint32_t)done;
+	if (!stream_may_read(stream))
+		stop_reading(stream);
+	return done;
+}
+
 /* Like recv() of STREAM_READ_SIZE bytes, but decrypts. *is_full: there may be more to read. */
 static ssize_t receive(struct stream *stream, char *at, bool *is_full)
 {
-	bool is_halted = stream_is_halted(stream);
-	size_t most = STREAM_READ_SIZE;
 	ssize_t done;
 
 	if (stream->tls)
 		return stream_secure_receive(stream, at, is_full);
-	if (is_halted && stream->allowance < most)
-		most = stream->allowance;
-	done = socket_receive(stream->watch.fd, at, most);
+	if (stream_is_halted(stream))
+		return receive_rest(stream, at, is_full);
+	done = socket_receive(stream->watch.fd, at, STREAM_READ_SIZE);
 	*is_full = done == (ssize_t)STREAM_READ_SIZE;
-	if (is_halted && done > 0)
-		stream->allowance -= (uint32_t)done;
-	else if (done > 0)
+	if (done > 0)
 		bulk_came(stream, (size_t)done);
-	if (!stream_may_read(stream))
-		stop_reading(stream);
 	return done;
 }
 

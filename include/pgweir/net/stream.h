@@ -70,8 +70,10 @@ enum stream_result {
 
 /* What the streams of one loop share. Its buffers are rows of SHOW MEM. */
 struct stream_pool {
-	struct slab buffers;        /* of stream_buf */
-	size_t first_size;          /* initial size of a buffer in bytes (pkt_buf) */
+	struct slab buffers; /* of stream_buf */
+	size_t first_size;   /* initial size of a buffer in bytes (pkt_buf) */
+	void *free_list;     /* free buffers of that size; each begins with a pointer to the next */
+	size_t free_size;    /* bytes in them */
 	struct workers *handshakes; /* for TLS handshakes; borrowed. NULL: not available */
 	/* for deferred output; borrowed. NULL: output is never deferred */
 	struct outbox *outbox;
