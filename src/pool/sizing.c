@@ -5,7 +5,13 @@
 #define PER_SERVER 4 /* and for each server, of which the one that a switch cuts is a part */
 #define TURN_MAX (2 * USEC_PER_SEC) /* then a turn is over without them */
 #define LEAST 0.01 /* that matters: 2 % of the throughput, as a difference; a part of the work */
-#define CLEAR 4.7  /* 3 would be odds of 20 to 1; 1.57 mean squares are one of mean differences */
+/*
+ * 3 would be odds of 20 to 1; 1.57 mean squares are one of mean differences. It is looked at after
+ * each pair, and where both do as much there is no end to it: for more servers it must be clearer,
+ * or every fifth such trial would add some.
+ */
+#define CLEAR 4.7
+#define CLEAR_FOR_MORE 6.5
 #define TRIAL_MAX (90 * USEC_PER_SEC) /* a half of it for three times as many: less is at stake */
 #define NOISE_GUESS 0.05              /* of a restless machine, until it is known */
 #define NOISE_GUESS_WEIGHT 4
@@ -268,9 +274,11 @@ static void add_pair(struct sizing_trial *trial, const struct sizing_turn *forme
  */
 static bool is_clear(const struct sizing *sizing, double above)
 {
+	bool is_for_more = above > 0 && sizing->trial.other > sizing->trial.former;
 	double size = positive(above), mean = size / sizing->trial.pairs;
 
-	return size * (mean > 2 * LEAST ? mean : 2 * LEAST) > CLEAR * sizing->noise * sizing->noise;
+	return size * (mean > 2 * LEAST ? mean : 2 * LEAST) >
+	       (is_for_more ? CLEAR_FOR_MORE : CLEAR) * sizing->noise * sizing->noise;
 }
 
 static enum sizing_reason judge(struct sizing *sizing)
