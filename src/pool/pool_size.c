@@ -173,7 +173,7 @@ static void tell(const struct pool *pool, const struct sizing *sizing, enum sizi
 
 	if (reason == SIZING_WAITING)
 		snprintf(why, sizeof(why), "%u clients wait",
-		         sizing_waiting(sizing->wanted, before));
+		         sizing_waiting(sizing->wanted_then, before));
 	else if (reason == SIZING_NO_GAIN)
 		snprintf(why, sizeof(why),
 		         "they did hardly more: a statement took %.1f ms of a server, before "

@@ -38,6 +38,8 @@ static bool is_quiet(const struct sizing *sizing, const struct sizing_sample *sa
 
 static void end_trial(struct sizing *sizing, unsigned int size)
 {
+	if (sizing->trial.other && size != sizing->turn.size)
+		sizing->wanted = sizing->trial.wanted;
 	sizing->size = size;
 	sizing->trial.other = 0;
 }
@@ -172,6 +174,8 @@ static void try(struct sizing *sizing, unsigned int size)
 	};
 	sizing->size = size;
 	sizing->wanted_then = sizing->wanted;
+	sizing->trial.wanted = sizing->wanted;
+	sizing->wanted = 0;
 }
 
 static void forget_vain(struct sizing *sizing)
@@ -290,24 +294,32 @@ static enum sizing_reason judge(struct sizing *sizing)
 
 	if (sizing->wanted > sizing->wanted_then)
 		sizing->wanted_then = sizing->wanted;
-	/* Few wait any more, or statements are so long that few end: they may have more. */
-	if (is_more && is_other && (is_enough || !is_pair_known(sizing)))
-		return win(sizing);
+	/* Statements are so long that few end: they may have more. */
+	if (!is_pair_known(sizing) && is_other)
+		return is_more ? win(sizing) : lose(sizing);
 	if (!is_pair_known(sizing))
-		return is_other ? lose(sizing) : SIZING_KEEPS;
+		return SIZING_KEEPS;
 	add_pair(trial, is_other ? &sizing->turn_before : &sizing->turn,
 	         is_other ? &sizing->turn : &sizing->turn_before);
 	above = trial->gain - trial->pairs * LEAST;
 	if (is_clear(sizing, above))
 		return (above > 0) == is_more ? win(sizing) : lose(sizing);
+	/* Few wait any more, and hardly less is done. */
+	if (is_more && is_other && is_enough)
+		return win(sizing);
 	return (double)trial->lasted < TRIAL_MAX * growth ? SIZING_KEEPS : lose(sizing);
 }
 
 static enum sizing_reason take_turns(struct sizing *sizing)
 {
+	double wanted = sizing->wanted;
+
 	if (sizing->turn_before.size && sizing->turn_before.size != sizing->turn.size)
 		return judge(sizing);
 	sizing->size = sizing->trial.other + sizing->trial.former - sizing->size;
+	/* as many clients want fewer servers if each waits longer for PostgreSQL */
+	sizing->wanted = sizing->trial.wanted;
+	sizing->trial.wanted = wanted;
 	return SIZING_KEEPS;
 }
 

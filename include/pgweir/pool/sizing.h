@@ -55,7 +55,8 @@ struct sizing_trial {
 	unsigned int former, other; /* other: 0 without a trial */
 	unsigned int pairs;
 	usec_t lasted;
-	double gain; /* of the larger size, over all pairs */
+	double gain;   /* of the larger size, over all pairs */
+	double wanted; /* servers, lately in turns of the size that is not in turn; 0: not known */
 	/* microseconds for a statement, on average */
 	double former_response, other_response;
 };
