@@ -591,6 +591,31 @@ START_TEST(what_brings_nothing_is_given_back)
 }
 END_TEST
 
+/* Nobody waits for more servers, but for PostgreSQL's processors: that is no reason to keep them.
+ */
+START_TEST(a_loss_is_none_the_less_for_an_empty_queue)
+{
+	const struct sizing_bounds bounds = { 1, 24 };
+	struct sizing sizing = { .size = 9, .vain_less = { .pause = USEC_PER_SEC * 600 } };
+	enum sizing_reason reason = SIZING_KEEPS;
+
+	for (int i = 0; i < 40 && reason != SIZING_NO_GAIN; i++) {
+		bool is_large = sizing.size > 9;
+
+		reason = sizing_look(&sizing, &bounds,
+		                     &(struct sizing_sample){
+					 .span = USEC_PER_SEC,
+					 .busy = 9 * USEC_PER_SEC,
+					 .done = is_large ? 12000 : 16000,
+					 .waiting = is_large ? 0 : 8,
+					 .is_full = true,
+				     });
+	}
+	ck_assert_int_eq(reason, SIZING_NO_GAIN);
+	ck_assert_uint_eq(sizing.size, 9);
+}
+END_TEST
+
 /* While more servers are tried, fewer clients wait: that more wait then is not another load. */
 START_TEST(those_who_wait_again_are_no_reason_for_a_trial)
 {
@@ -636,6 +661,7 @@ int main(void)
 	tcase_add_test(tcase, bounds_end_a_trial_that_had_others);
 	tcase_add_test(tcase, it_grows_only_for_those_that_wait);
 	tcase_add_test(tcase, what_brings_nothing_is_given_back);
+	tcase_add_test(tcase, a_loss_is_none_the_less_for_an_empty_queue);
 	tcase_add_test(tcase, those_who_wait_again_are_no_reason_for_a_trial);
 	tcase_add_test(tcase, a_pool_that_could_not_work_keeps_its_size);
 	suite_add_tcase(suite, tcase);
