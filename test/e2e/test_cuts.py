@@ -4,12 +4,12 @@
 The clients get what was complete, and one error at most; nothing hangs, and all counts are right again.
 """
 
-import socket
 import struct
 import threading
 
 import pytest
 
+from .kit.tunnel import Tunnel
 from .kit.wait import wait_until
 from .kit.wire import (Closed, Message, bind, close, collect, describe, execute, flush, message, parse, query, sync)
 
@@ -18,16 +18,13 @@ SETTINGS = {"pool_mode": "transaction", "default_pool_size": 1, "max_pinned_serv
             "query_wait_timeout": 15}
 
 
-class Cutter:
+class Cutter(Tunnel):
     """Forwards connections to PostgreSQL, and ends one of them after so many bytes of its replies."""
 
     def __init__(self, target):
-        self._target = target
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self.port = self._listener.getsockname()[1]
         self._lock = threading.Lock()
         self.replies, self.count, self._left = [], 0, None
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__("127.0.0.1", *target, listen_port=0)
 
     def watch(self, cut_after=None):
         with self._lock:
@@ -36,22 +33,6 @@ class Cutter:
     @property
     def has_cut(self):
         return self._left == -1
-
-    def close(self):
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-
-    def _accept(self):
-        while True:
-            try:
-                near, _ = self._listener.accept()
-            except OSError:
-                return
-            far = socket.create_connection(self._target)
-            for one in (near, far):
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            for source, sink, watched in ((near, far, False), (far, near, True)):
-                threading.Thread(target=self._pump, args=(source, sink, watched), daemon=True).start()
 
     def _allowed(self, data):
         """How much of the data passes."""
@@ -65,21 +46,6 @@ class Cutter:
                 return len(data)
             allowed, self._left = self._left, -1
             return allowed
-
-    def _pump(self, source, sink, watched):
-        try:
-            while data := source.recv(65536):
-                allowed = self._allowed(data) if watched else len(data)
-                sink.sendall(data[:allowed])
-                if allowed < len(data):
-                    break
-        except OSError:
-            pass
-        for one in (source, sink):
-            try:
-                one.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
 
 
 def places(stream):

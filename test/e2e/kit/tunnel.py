@@ -6,13 +6,17 @@ import threading
 
 
 class Tunnel:
-    """Forwards connections to `host`:`port` on another address, with the same port."""
+    """Forwards connections to `host`:`port` on another address.
 
-    def __init__(self, address, host, port):
+    listen_port: the port there; None: the same one, 0: any free one.
+    """
+
+    def __init__(self, address, host, port, listen_port=None):
         self.address, self._target = address, (host, port)
         self._open = threading.Event()
         self._open.set()
-        self._listener = socket.create_server((address, port), backlog=128)
+        self._listener = socket.create_server((address, port if listen_port is None else listen_port), backlog=128)
+        self.port = self._listener.getsockname()[1]
         _start(self._accept)
 
     def cut(self):
@@ -45,17 +49,25 @@ class Tunnel:
             return
         for one in (near, far):
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        back = _start(self._pump, far, near)
-        self._pump(near, far)
+        back = _start(self._pump, far, near, self._allowed)
+        self._pump(near, far, len)
         back.join()
         near.close()
         far.close()
 
-    def _pump(self, source, sink):
+    def _allowed(self, data):
+        """How many bytes of this part of a reply pass. If some do not, the connection ends there."""
+        return len(data)
+
+    def _pump(self, source, sink, allowed):
         try:
             while data := source.recv(65536):
                 self._open.wait()
-                sink.sendall(data)
+                count = allowed(data)
+                sink.sendall(data[:count])
+                if count < len(data):
+                    source.shutdown(socket.SHUT_RDWR)
+                    sink.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass
         self._open.wait()
