@@ -59,7 +59,7 @@ void pool_fair_part(struct pool *pool, const struct borrower *borrower, const st
 	fair_return(pool->fair, borrower, pool_now(pool) - server->lease.lent_at);
 }
 
-/* Within a group nobody is served before those who have come earlier. */
+/* A group's clients are served in the order in which they came. */
 bool pool_fair_passes(const struct borrower *borrower)
 {
 	const struct pool *pool = borrower->pool;

@@ -335,7 +335,7 @@ def test_a_copy_behind_what_is_followed(pgweir, table, before, is_late):
 
 
 def test_what_may_have_to_wait_within_a_copy(pgweir, table):
-    """PostgreSQL ends the connection at such a message: it does not wait for ever."""
+    """PostgreSQL ends the connection at such a message: it does not wait."""
     weir = pgweir(pool_mode="transaction")
     client = weir.client()
     client.send(query(f"COPY {table} FROM STDIN"))

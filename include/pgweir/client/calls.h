@@ -239,7 +239,7 @@ bool statement_limits_configure(struct statement_limits *limits, const struct co
 /* No statement runs any more. */
 void statement_limits_done(struct statement_limits *limits);
 
-/* NULL: nothing is said of the statement. */
+/* NULL: no limit names the statement. */
 struct statement_limit *statement_limits_find(const struct statement_limits *limits,
                                               uint64_t digest);
 

@@ -358,7 +358,7 @@ struct latency_walk {
 	struct histogram sums[LATENCY_WINDOWS][LATENCY_KINDS];
 };
 
-/* SHOW LATENCY has all windows, the others the last one. */
+/* SHOW LATENCY shows every window, the others show the last one. */
 static enum latency_window first_window(const struct cursor *cursor)
 {
 	return cursor->show == &show_latency ? LATENCY_MINUTE : LATENCY_START;

@@ -591,8 +591,7 @@ START_TEST(what_brings_nothing_is_given_back)
 }
 END_TEST
 
-/* Nobody waits for more servers, but for PostgreSQL's processors: that is no reason to keep them.
- */
+/* Clients wait for PostgreSQL's processors, not for servers: that is no reason to keep more. */
 START_TEST(a_loss_is_none_the_less_for_an_empty_queue)
 {
 	const struct sizing_bounds bounds = { 1, 24 };

@@ -123,7 +123,7 @@ struct borrower {
 	struct pool *pool; /* NULL: in no pool */
 	struct server *server;
 	enum borrower_state state : 8; /* this and the next ones fill eight bytes */
-	uint8_t patience;      /* of the client, who has no other room for it: client_patience() */
+	uint8_t patience; /* the client's: client_patience(). struct client has no room for it */
 	uint8_t patience_now;  /* the same of the statement that waits; 0: as always */
 	bool is_mid_answer;    /* lost its server with half a message received */
 	bool is_hasty : 1;     /* never waits then: pool_hurry() */
@@ -135,7 +135,7 @@ struct borrower {
 	bool wants_own : 1;    /* asks for values of sequences: waits for the server that it owns */
 	uint8_t waits_for : 4; /* enum ledger_wait: what it waits for before it sends more */
 	uint8_t rules : 4;     /* which of the pool's are for it: pool_rules() */
-	uint8_t gate;          /* of the client, who has no other room for it: client/clients.h */
+	uint8_t gate; /* the client's: client/clients.h. struct client has no room for it */
 	/* of it and the server that it had last: pool_sequences.c; 0: it has had none */
 	uint64_t pairing;
 	struct server *owned; /* the server that has its values of sequences; NULL: none, or gone */
